@@ -1,0 +1,148 @@
+package record
+
+// State of a round.
+type RoundState string
+
+// The states of a round. A round whose warm-up never settled, or that was cut short, stays partial.
+const (
+	RoundRunning  RoundState = "running"
+	RoundComplete RoundState = "complete"
+	RoundPartial  RoundState = "partial"
+)
+
+// Round is one arm, measured once. It is round.json, and an entry of run.json. Whether it is void is no field: the judge
+// decides that from Machine, Client, Steady and Counts each time anew.
+type Round struct {
+	// Slot is the round's place in the session's order, from 0. A re-run gets a new slot.
+	Slot int `json:"slot"`
+	Arm  Arm `json:"arm"`
+	// Pair numbers the pairs from 0 in order of their first slot; a re-run pair has a number of its own.
+	Pair int `json:"pair"`
+	// RerunOf is the slot of the void round that this one replaces; nil otherwise.
+	RerunOf *int       `json:"rerun_of,omitempty"`
+	State   RoundState `json:"state"`
+	Phases  Phases     `json:"phases"`
+	Counts  Counts     `json:"counts"`
+	// Metrics maps keys such as ttft_p99, output_tps, error_rate; latencies also as …_send and over successes as …_ok.
+	Metrics map[string]Metric `json:"metrics"`
+	// Beyond counts, per declared SLO limit of a percentile, the requests over it, failures included.
+	Beyond map[string]int `json:"beyond,omitempty"`
+	// FailedIDs are the ids of requests whose answer failed a content check, at most 100, sorted.
+	FailedIDs []string     `json:"failed_ids,omitempty"`
+	Steady    SteadyReport `json:"steady"`
+	Machine   State        `json:"machine"`
+	Server    ServerReport `json:"server"`
+	Client    ClientReport `json:"client"`
+	Stop      StopReport   `json:"stop"`
+	// Flags say what limits the use of a round's metrics, e.g. bunched_stream, started_with_failures, not_steady.
+	Flags []string `json:"flags,omitempty"`
+	// Tokens is the source of token counts used by this round, empty when no request succeeded.
+	Tokens TokenSource `json:"tokens_from,omitempty"`
+	// OutTokens sums the tokens of successful requests; n/a when unknown.
+	OutTokens Value `json:"out_tokens"`
+}
+
+// Phases are the instants a round went through. M0 and M1 bound the measured interval [M0, M1).
+type Phases struct {
+	Start     Instant `json:"start,omitzero"`
+	Spawned   Instant `json:"spawned,omitzero"`
+	Ready     Instant `json:"ready,omitzero"`
+	Warmup    Instant `json:"warmup,omitzero"`
+	Met       Instant `json:"met,omitzero"`
+	Confirmed Instant `json:"confirmed,omitzero"`
+	M0        Instant `json:"m0,omitzero"`
+	M1        Instant `json:"m1,omitzero"`
+	Drained   Instant `json:"drained,omitzero"`
+	Stopped   Instant `json:"stopped,omitzero"`
+	Proved    Instant `json:"proved,omitzero"`
+}
+
+// Counts is how many requests were scheduled in the measured interval, and how each ended. Scheduled = sum of Classes.
+type Counts struct {
+	Scheduled int             `json:"scheduled"`
+	Classes   map[Outcome]int `json:"classes"`
+}
+
+// Failures counts first-attempt failures.
+func (c Counts) Failures() int {
+	n := 0
+	for class, k := range c.Classes {
+		if class.Failure() {
+			n += k
+		}
+	}
+	return n
+}
+
+// Attempted counts the requests that were due and not dropped because their conversation had already failed.
+func (c Counts) Attempted() int { return c.Scheduled - c.Classes[ConversationAborted] }
+
+// SteadyReport is how the warm-up went.
+type SteadyReport struct {
+	// Windows is how many warm-up windows were seen; Joined how many are joined into one by the rule (1 if none).
+	Windows int `json:"windows"`
+	Joined  int `json:"joined"`
+	// MetAt and ConfirmedAt number the window (1-based) at which each held; 0 if never.
+	MetAt       int `json:"met_at"`
+	ConfirmedAt int `json:"confirmed_at"`
+	// End is "confirmed", "started_with_failures", "cap" or "cut".
+	End string `json:"end"`
+	// Signal holds the windows' values, so that the decision can be checked by hand.
+	Signal []SteadyWindow `json:"signal,omitempty"`
+}
+
+// SteadyWindow is one warm-up window as the rule saw it.
+type SteadyWindow struct {
+	// Delivered is output tokens delivered / offered, a fraction. Latency is the token-weighted mean inter-token latency
+	// in ms (mean end-to-end latency for services that do not stream).
+	Delivered Value `json:"delivered"`
+	Latency   Value `json:"latency_ms"`
+	Requests  int   `json:"requests"`
+	Failed    int   `json:"failed"`
+}
+
+// ServerReport is what the server said of itself.
+type ServerReport struct {
+	// CachedShare is cached prompt tokens / prompt tokens as the answers reported, a fraction.
+	CachedShare Value `json:"cached_share"`
+	LogLines    int   `json:"log_lines"`
+	// Exit is the exit code if the server left by itself in mid-round.
+	Exit *int `json:"exit,omitempty"`
+	// ExitText says how it ended, e.g. "signal: killed".
+	ExitText string `json:"exit_text,omitempty"`
+	Model    string `json:"model,omitempty"`
+}
+
+// ClientReport is the evidence by which the load generator vouches for itself.
+type ClientReport struct {
+	Address string `json:"address"`
+	Dialect string `json:"dialect"`
+	// PacerLag is pick - sched over measured requests, ms.
+	PacerLagP50 Value `json:"pacer_lag_p50_ms"`
+	PacerLagP99 Value `json:"pacer_lag_p99_ms"`
+	PacerLagMax Value `json:"pacer_lag_max_ms"`
+	// Late100 counts measured requests released more than 100 ms late.
+	Late100 int `json:"late_100ms"`
+	// Written counts requests whose last byte the kernel took.
+	Written int `json:"written"`
+	Dialled int `json:"dialled"`
+	Reused  int `json:"reused"`
+	// WireSHA256 is over the bytes and offsets of measured requests in schedule order, 64 hex. Equal in all rounds.
+	WireSHA256 string `json:"wire_sha256"`
+	// CPU is the share of all cores that tailgate itself used in the measured interval, a fraction.
+	CPU Value `json:"cpu"`
+	// GCPause is the sum of stop-the-world pauses in the measured interval, ms.
+	GCPause Value `json:"gc_pause_ms"`
+}
+
+// StopReport is how the server went away.
+type StopReport struct {
+	Seconds float64 `json:"seconds"`
+	// Signals lists what was sent, e.g. ["SIGTERM", "SIGKILL"].
+	Signals []string `json:"signals,omitempty"`
+	// Forced counts processes that needed SIGKILL.
+	Forced   int      `json:"forced"`
+	Escaped  []string `json:"escaped,omitempty"`
+	PortWait float64  `json:"port_wait_seconds"`
+	Exit     *int     `json:"exit,omitempty"`
+}

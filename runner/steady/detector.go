@@ -1,0 +1,166 @@
+package steady
+
+import (
+	"math"
+
+	"github.com/tailgate-ci/tailgate/runner/record"
+)
+
+// Decision is what the rule says after a window.
+type Decision int
+
+// The decisions. All but Continue end the warm-up.
+const (
+	// Continue asks for another window.
+	Continue Decision = iota
+	// Confirmed: the signals are level and without trend; measure now.
+	Confirmed
+	// WithFailures: the signals are confirmed, but for [failurePatience] windows requests kept failing. Measure now; that
+	// requests fail is a finding, not a reason to measure nothing.
+	WithFailures
+	// Capped: the cap is reached without steady state; the round measures nothing.
+	Capped
+)
+
+// failurePatience is how many windows the rule waits for failures to stop once the signals are confirmed.
+const failurePatience = 10
+
+// Detector applies one warm-up rule to one round. It is not safe for concurrent use.
+type Detector struct {
+	rule    record.Warmup
+	windows []record.SteadyWindow
+	report  record.SteadyReport
+	// quiet counts windows since both signals were first confirmed but for failures.
+	quiet int
+}
+
+// New starts a warm-up under a declared rule.
+func New(rule record.Warmup) *Detector {
+	return &Detector{rule: rule, report: record.SteadyReport{Joined: 1, End: "cut"}}
+}
+
+// Observe adds the next window and decides. A window whose signal is n/a breaks every run of steady windows.
+func (d *Detector) Observe(w record.SteadyWindow) Decision {
+	d.windows = append(d.windows, w)
+	d.report.Windows = len(d.windows)
+	d.report.Signal = d.windows
+	level := d.level(delivered) && d.level(latency)
+	served := d.served()
+	if level && served && d.report.MetAt == 0 {
+		d.report.MetAt = len(d.windows)
+	}
+	flat := level && d.longEnough() && d.flat(delivered) && d.flat(latency)
+	switch {
+	case flat && served:
+		d.report.ConfirmedAt, d.report.End = len(d.windows), "confirmed"
+		return Confirmed
+	case d.failing(flat):
+		d.report.ConfirmedAt, d.report.End = len(d.windows), "started_with_failures"
+		return WithFailures
+	case d.elapsed() >= d.rule.Cap.Seconds():
+		d.report.End = "cap"
+		return Capped
+	}
+	return Continue
+}
+
+// Report is the warm-up so far, for round.json.
+func (d *Detector) Report() record.SteadyReport { return d.report }
+
+// failing counts the windows in which only failures kept the rule from confirming.
+func (d *Detector) failing(flat bool) bool {
+	if flat {
+		d.quiet++
+	} else if d.quiet > 0 {
+		d.quiet = 0
+	}
+	return d.quiet > failurePatience
+}
+
+func (d *Detector) elapsed() float64 {
+	return float64(len(d.windows)) * d.rule.Window.Seconds()
+}
+
+func (d *Detector) longEnough() bool {
+	return len(d.windows) >= d.rule.TrendWindows && d.elapsed() >= d.rule.Min.Seconds()
+}
+
+// signal reads one number of a window.
+type signal func(record.SteadyWindow) (float64, bool)
+
+func delivered(w record.SteadyWindow) (float64, bool) { return w.Delivered.Finite() }
+func latency(w record.SteadyWindow) (float64, bool)   { return w.Latency.Finite() }
+
+// last returns the signal over the last n windows, or nil when there are fewer or one of them is n/a.
+func (d *Detector) last(n int, s signal) []float64 {
+	if len(d.windows) < n {
+		return nil
+	}
+	xs := make([]float64, 0, n)
+	for _, w := range d.windows[len(d.windows)-n:] {
+		x, ok := s(w)
+		if !ok {
+			return nil
+		}
+		xs = append(xs, x)
+	}
+	return xs
+}
+
+// level reports whether the last windows all lie within the band around their mean.
+func (d *Detector) level(s signal) bool {
+	xs := d.last(d.rule.Windows, s)
+	if xs == nil {
+		return false
+	}
+	m := mean(xs)
+	for _, x := range xs {
+		if m <= 0 || math.Abs(x-m) > d.rule.Band*m {
+			return false
+		}
+	}
+	return true
+}
+
+// served reports whether each of the last windows kept its error rate below the limit.
+func (d *Detector) served() bool {
+	for _, w := range d.windows[max(0, len(d.windows)-d.rule.Windows):] {
+		if w.Failed > 0 && float64(w.Failed) >= d.rule.MaxErrorRate*float64(w.Requests) {
+			return false
+		}
+	}
+	return true
+}
+
+// flat reports whether the trend over the last TrendWindows windows stays within the limit.
+func (d *Detector) flat(s signal) bool {
+	xs := d.last(d.rule.TrendWindows, s)
+	return xs != nil && Trend(xs) <= d.rule.Trend
+}
+
+// Trend is the change along a least-squares line from the first to the last value, as a share of the mean: |slope|·(n-1) /
+// mean. It is +Inf when the mean is not positive, 0 for fewer than two values.
+func Trend(xs []float64) float64 {
+	if len(xs) < 2 {
+		return 0
+	}
+	m, mid := mean(xs), float64(len(xs)-1)/2
+	if m <= 0 {
+		return math.Inf(1)
+	}
+	var sxy, sxx float64
+	for i, x := range xs {
+		dx := float64(i) - mid
+		sxy += dx * (x - m)
+		sxx += dx * dx
+	}
+	return math.Abs(sxy/sxx) * float64(len(xs)-1) / m
+}
+
+func mean(xs []float64) float64 {
+	sum := 0.0
+	for _, x := range xs {
+		sum += x
+	}
+	return sum / float64(len(xs))
+}

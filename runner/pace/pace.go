@@ -1,0 +1,46 @@
+package pace
+
+import (
+	"context"
+	"runtime"
+
+	"github.com/tailgate-ci/tailgate/runner/record"
+)
+
+// Wait returns at the instant due, as exactly as it can, or early with the context's error. It returns at once when due
+// has passed.
+type Wait func(ctx context.Context, clock record.Clock, due record.Instant) error
+
+// Pacer releases a schedule. The zero Wait is [Precise]. A Pacer has no state; it may be used concurrently.
+type Pacer struct {
+	Clock record.Clock
+	// Wait says how time is spent between releases. Inside a testing/synctest bubble it must be [Timer]: a bubble's clock
+	// stands still while a goroutine spins or sleeps in the kernel.
+	Wait Wait
+}
+
+// Run releases request i at due[i], for each i in order, on a locked OS thread with [Precise] timing. See [Pacer.Run].
+func Run(ctx context.Context, clock record.Clock, due []record.Instant, release func(i int, pick record.Instant)) error {
+	return Pacer{Clock: clock}.Run(ctx, due, release)
+}
+
+// Run calls release(i, pick) for each i in order, at due[i] or, if that has passed, at once; pick is the instant of the
+// call, so pick - due[i] is the pacer's lag. Due times should not fall; where they do, order wins. release must not
+// block: it delays everything after it. Run returns when the last request was released, or with the context's error
+// within 50 ms of its end; requests not released by then are not released at all.
+func (p Pacer) Run(ctx context.Context, due []record.Instant, release func(i int, pick record.Instant)) error {
+	wait := p.Wait
+	if wait == nil {
+		wait = Precise
+	}
+	// The thread is ours until the end: a wake-up then needs no hand-over between threads.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	for i, at := range due {
+		if err := wait(ctx, p.Clock, at); err != nil {
+			return err
+		}
+		release(i, p.Clock.Now())
+	}
+	return nil
+}

@@ -1,0 +1,123 @@
+package config
+
+import (
+	"strings"
+	"testing"
+)
+
+const metricsWithTolerance = "e2e_p50, e2e_p90, e2e_p95, e2e_p99, goodput, icl_p50, icl_p90, icl_p95, icl_p99, input_tps, " +
+	"itl_p50, itl_p90, itl_p95, itl_p99, output_tps, request_tps, tpot_p50, tpot_p90, tpot_p95, tpot_p99, " +
+	"ttfo_p50, ttfo_p90, ttfo_p95, ttfo_p99, ttft_p50, ttft_p90, ttft_p95, ttft_p99"
+
+// badFiles are the mistakes people make, with the exact answer. A text without a version gets one as its first line.
+var badFiles = []struct{ name, text, want string }{
+	{"empty", "\n", "1:1: the file is empty; begin with: version: 1"},
+	{"only comments", "# nothing\n", "1:1: the file is empty; begin with: version: 1"},
+	{"no version", "workload: w\n", "1:1: version: missing; begin with: version: 1"},
+	{"newer version", "version: 2\n", "1:10: version: 2 is not known; this tailgate reads version 1"},
+	{"version as text", "version: one\n", "1:10: version: \"one\" is not a whole number"},
+	{"a list", "- version: 1\n", "1:1: the file is a list, not a section; write a section with: version, target, arms, workload, load, warmup, rounds, conditioning, cooldown, slo, tolerance, drift, verdict, telemetry"},
+	{"two documents", "version: 1\n---\nversion: 1\n", "2:1: the file has more than one document; remove what follows the line ---"},
+	{"broken flow", "version: 1\nload: {measure: 6m\n", "2:7: not YAML: could not find flow mapping end token '}'"},
+	{"brackets", strings.Repeat("[", 60_000), "1:33: more than 32 brackets within each other; the format needs four"},
+	{"tab", "version: 1\nload:\n\tmeasure: 6m\n", "3:1: not YAML: found character '\\t' that cannot start any token"},
+
+	{"unknown section", "loads: {}\n", "2:1: unknown key \"loads\"; did you mean \"load\"? allowed here: version, target, arms, workload, load, warmup, rounds, conditioning, cooldown, slo, tolerance, drift, verdict, telemetry"},
+	{"unknown key", "load: {mesure: 6m}\n", "2:8: load: unknown key \"mesure\"; did you mean \"measure\"? allowed here: scale, measure, limits"},
+	{"key far from any", "rounds: {quantity: 4}\n", "2:10: rounds: unknown key \"quantity\"; allowed here: min, max, max_void"},
+	{"deep unknown key", "target:\n  ready:\n    route: /health\n", "4:5: target.ready: unknown key \"route\"; allowed here: path, timeout"},
+	{"key of a later version", "telemetry: {sensors: []}\n", "2:13: telemetry: unknown key \"sensors\"; allowed here: gpu, interval, nvml, expect_gpu"},
+	{"hostile key", "\"a\\u001b[31m\\nb\": 1\n", "2:1: unknown key \"a\\x1b[31m\\nb\"; allowed here: version, target, arms, workload, load, warmup, rounds, conditioning, cooldown, slo, tolerance, drift, verdict, telemetry"},
+	{"twice", "workload: a\nload: {}\nworkload: b\n", "4:1: key \"workload\" is given twice; the first is in line 2"},
+	{"twice in flow", "rounds: {min: 4, min: 5}\n", "2:18: rounds: key \"min\" is given twice; the first is in line 2"},
+	{"merge key", "load:\n  <<: {measure: 6m}\n", "3:3: load: unknown key \"<<\"; allowed here: scale, measure, limits"},
+	{"anchor", "load: &l {measure: 6m}\n", "2:7: load: anchors, aliases and tags are not read; write the value out"},
+
+	{"duration without unit", "load: {measure: 6}\n", "2:17: load.measure: 6 has no unit; write a number with a unit of ms, s, m or h, such as 250ms, 10s or 6m"},
+	{"duration in days", "load: {measure: 1d}\n", "2:17: load.measure: \"1d\" is not a duration; write a number with a unit of ms, s, m or h, such as 250ms, 10s or 6m"},
+	{"duration as list", "load: {measure: [6m]}\n", "2:17: load.measure is a list, not a duration; write a number with a unit of ms, s, m or h, such as 250ms, 10s or 6m"},
+	{"percentage without sign", "warmup: {band: 0.05}\n", "2:16: warmup.band: 0.05 has no unit; write a number with a percent sign, such as 5% or 0.1%"},
+	{"slo without unit", "slo: {ttft_p99: 800}\n", "2:17: slo.ttft_p99: 800 has no unit; write a number with a unit of ms, s, m or h, such as 250ms, 10s or 6m"},
+	{"slo in the wrong unit", "slo: {error_rate: 10ms}\n", "2:19: slo.error_rate: \"10ms\" is not a percentage; write a number with a percent sign, such as 5% or 0.1%"},
+	{"slo of throughput", "slo: {output_tps: 1800}\n", "2:19: slo.output_tps: 1800 has no unit; write a number per second, such as 40/s"},
+	{"absolute in the wrong unit", "tolerance: {output_tps: {absolute: 5ms}}\n", "2:36: tolerance.output_tps.absolute: \"5ms\" is not a rate; write a number per second, such as 40/s"},
+
+	{"text for a section", "load: fast\n", "2:7: load is a single value, not a section; write a section with: scale, measure, limits"},
+	{"section for text", "workload: {path: w}\n", "2:11: workload is a section, not text"},
+	{"text for a list", "target: {outputs: bin}\n", "2:19: target.outputs is a single value, not a list; write [one, two]"},
+	{"section in a list", "target: {outputs: [{a: b}]}\n", "2:20: target.outputs[0] is a section, not text; put it in quotes"},
+	{"text for a number", "rounds: {min: four}\n", "2:15: rounds.min: \"four\" is not a whole number"},
+	{"fraction for a number", "rounds: {min: 4.5}\n", "2:15: rounds.min: \"4.5\" is not a whole number"},
+	{"text for a boolean", "telemetry: {expect_gpu: maybe}\n", "2:25: telemetry.expect_gpu: \"maybe\" is neither true nor false"},
+	{"not a choice", "telemetry: {gpu: auto}\n", "2:18: telemetry.gpu: \"auto\" is not a choice; write required, optional or off"},
+	{"empty variable", "target:\n  env:\n    MODEL:\n", "4:5: target.env.MODEL is empty, not text; put it in quotes; \"\" is an empty value"},
+
+	{"scaled load", "load: {scale: 2}\n", "2:15: load.scale: 2 would not be the workload its digest names; build a workload at that scale with tailgate workload build, and leave 1 here"},
+	{"scale nan", "load: {scale: .nan}\n", "2:15: load.scale: \".nan\" is not a number"},
+	{"short measure", "load: {measure: 500ms}\n", "2:17: load.measure: 500ms is too short; the shortest is 1s"},
+	{"short window", "warmup: {window: 99ms}\n", "2:18: warmup.window: 99ms is too short; the shortest is 100ms"},
+	{"one window", "warmup: {windows: 1}\n", "2:19: warmup.windows: 1 is out of range; write 2 to 1000"},
+	{"short trend", "warmup: {windows: 12}\n", "2:9: warmup.trend_windows: 10 is less than warmup.windows 12; the trend is taken over at least as many windows"},
+	{"wide band", "warmup: {band: 60%}\n", "2:16: warmup.band: 60% is out of range; write above 0% and at most 50%"},
+	{"unreachable cap", "warmup: {cap: 90s}\n", "2:15: warmup.cap: 1m30s ends before steady state can be confirmed; 10 windows of 10s are needed"},
+	{"overflowing window", "warmup: {window: 2000000h}\n", "2:9: warmup.cap: 10m ends before steady state can be confirmed; 10 windows of 2000000h are needed"},
+	{"two pairs", "rounds: {min: 2}\n", "2:15: rounds.min: 2 is out of range; write 3 to 12"},
+	{"max below min", "rounds: {min: 6, max: 4}\n", "2:23: rounds.max: 4 is less than rounds.min 6; write 6 to 12"},
+	{"too many pairs", "rounds: {max: 14}\n", "2:15: rounds.max: 14 is out of range; write 4 to 12"},
+	{"negative void", "rounds: {max_void: -1}\n", "2:20: rounds.max_void: -1 is out of range; write 0 to 100"},
+	{"zero slo", "slo: {ttft_p99: 0s}\n", "2:17: slo.ttft_p99: 0s is not a limit; write more than 0"},
+	{"slo over 100 %", "slo: {error_rate: 101%}\n", "2:19: slo.error_rate: 101% is out of range; write at most 100%"},
+	{"limit at the slo", "load: {limits: {first_event: 800ms}}\nslo: {ttft_p99: 800ms}\n", "3:17: slo.ttft_p99: 800ms is not below load.limits.first_event 800ms, which cuts the requests it is about; raise load.limits.first_event above it"},
+	{"unknown slo", "slo: {ttft_p98: 1s}\n", "2:7: slo: unknown key \"ttft_p98\"; did you mean \"ttft_p90\"? allowed here: e2e_p50, e2e_p90, e2e_p95, e2e_p99, error_rate, goodput, " + metricsWithTolerance[len("e2e_p50, e2e_p90, e2e_p95, e2e_p99, goodput, "):]},
+	{"unknown metric", "tolerance: {throughput: 5%}\n", "2:13: tolerance: unknown key \"throughput\"; allowed here: " + metricsWithTolerance},
+	{"tolerance of errors", "tolerance: {error_rate: 5%}\n", "2:13: tolerance: error_rate takes no tolerance: failures are always judged; set an absolute limit as slo.error_rate"},
+	{"nothing gated", "tolerance: {}\n", "2:12: tolerance: no metric is gated; name at least one, or leave the section out for the default list"},
+	{"zero tolerance", "tolerance: {ttft_p50: 0%}\n", "2:23: tolerance.ttft_p50: 0% is out of range; write above 0% and below 100%"},
+	{"tolerance of 100 %", "tolerance: {ttft_p50: {relative: 100%}}\n", "2:23: tolerance.ttft_p50: 100% is out of range; write above 0% and below 100%"},
+	{"tolerance as a list", "tolerance: {ttft_p50: [5%]}\n", "2:23: tolerance.ttft_p50 is a list, not a percentage; write a number with a percent sign, such as 5% or 0.1%"},
+	{"wide drift", "drift: {max_base: 51%}\n", "2:19: drift.max_base: 51% is out of range; write above 0% and at most 50%"},
+	{"lax alpha", "verdict: {alpha: 20%}\n", "2:18: verdict.alpha: 20% is out of range; write above 0% and at most 10%"},
+	{"fast telemetry", "telemetry: {interval: 100ms}\n", "2:23: telemetry.interval: 100ms is too short; the shortest is 200ms"},
+	{"variable name", "target: {env: {MY-VAR: x}}\n", "2:16: target.env.MY-VAR: not the name of a variable; use letters, digits and _"},
+	{"port variable", "arms: {head: {env: {PORT: 80}}}\n", "2:21: arms.head.env.PORT: is set by tailgate; use $PORT in target.start, or fix it with target.port"},
+	{"value in pass_env", "target: {pass_env: [\"A=b\"]}\n", "2:21: target.pass_env[0]: \"A=b\" is not the name of a variable; list names only; values come from the caller's environment"},
+	{"relative health path", "target: {ready: {path: health}}\n", "2:24: target.ready.path: \"health\" is not a path; begin it with /"},
+	{"port", "target: {port: 70000}\n", "2:16: target.port: 70000 is out of range; write 0 to 65535"},
+}
+
+func TestBadFiles(t *testing.T) {
+	for _, c := range badFiles {
+		t.Run(c.name, func(t *testing.T) {
+			text := c.text
+			if !strings.HasPrefix(c.want, "1:") && !strings.HasPrefix(text, "version") {
+				text = "version: 1\n" + text
+			}
+			f, err := Parse("f", []byte(text))
+			if err == nil {
+				t.Fatalf("accepted as %+v", f)
+			}
+			if got := err.Error(); got != "f:"+c.want {
+				t.Errorf("\n got %s\nwant f:%s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestBigFileIsRefused(t *testing.T) {
+	_, err := Parse("f", []byte(strings.Repeat("#", maxBytes+1)))
+	if want := "f:1:1: the file has 65537 bytes; at most 65536 are read"; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+func TestNearest(t *testing.T) {
+	allowed := []string{"measure", "limits", "scale"}
+	for word, want := range map[string]string{"measured": "measure", "limit": "limits", "scal": "scale", "xyz": "", "": "", "a": ""} {
+		if got := nearest(word, allowed); got != want {
+			t.Errorf("nearest(%q) = %q, want %q", word, got, want)
+		}
+	}
+	if got := edits("kitten", "sitting"); got != 3 {
+		t.Errorf("edits = %d, want 3", got)
+	}
+}

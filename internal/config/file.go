@@ -1,0 +1,137 @@
+package config
+
+// Version is the version of the file format this package reads.
+const Version = 1
+
+// File is a .tailgate.yaml with its defaults applied. Get one from [Parse] or [Default]; the zero value gates nothing.
+// A File is not changed after Parse and may then be read concurrently.
+type File struct {
+	Version      int          `yaml:"version" doc:"Version of this format. Required; always 1."`
+	Target       Target       `yaml:"target" doc:"How the service is built, started and stopped."`
+	Arms         Arms         `yaml:"arms" doc:"What differs between the arms when one build is compared with itself under a switch. Without it two revisions are compared."`
+	Workload     string       `yaml:"workload" doc:"Folder of the workload that is replayed, relative to the repository."`
+	Load         Load         `yaml:"load" doc:"How requests are offered."`
+	Warmup       Warmup       `yaml:"warmup" doc:"When a round is steady enough to be measured. Equal for both arms."`
+	Rounds       Rounds       `yaml:"rounds" doc:"How many pairs of rounds are run. A pair is one round of each arm."`
+	Conditioning Conditioning `yaml:"conditioning" doc:"The unrecorded start of each arm before slot 0. 0s skips it; the report says so."`
+	Cooldown     Cooldown     `yaml:"cooldown" doc:"The wait before each start."`
+	SLO          SLO          `yaml:"slo" doc:"Absolute limits on head, by metric."`
+	Tolerance    Tolerances   `yaml:"tolerance" doc:"How much worse head may be than base, by metric. A section that is present replaces the default list: what it does not name is shown, not gated. The error rate is always gated."`
+	Drift        Drift        `yaml:"drift" doc:"How far the machine itself may move during a session."`
+	Verdict      Verdict      `yaml:"verdict" doc:"How strictly the evidence is read."`
+	Telemetry    Telemetry    `yaml:"telemetry" doc:"What is observed of the machine."`
+
+	// policy and target say where keys stood, for errors found after parsing; they differ after [Merge].
+	policy, target source
+}
+
+// Target is how one arm's service comes up and goes away. It belongs to the measured commit, not to the policy.
+type Target struct {
+	Build        string            `yaml:"build" doc:"Shell command run in each arm's worktree; what it leaves behind is the build. Empty: the checkout is the build."`
+	BuildTimeout Duration          `yaml:"build_timeout" doc:"Longest build."`
+	Outputs      []string          `yaml:"outputs" doc:"Globs of the files that make up the build's digest. Empty: the whole worktree except .git."`
+	Start        string            `yaml:"start" doc:"Shell command that starts the server in the foreground. $PORT is the port it must listen on."`
+	Ready        Ready             `yaml:"ready" doc:"When a started server counts as ready."`
+	Env          map[string]string `yaml:"env" doc:"Environment variables of build and server. Nothing else of the caller's environment passes but a short list."`
+	PassEnv      []string          `yaml:"pass_env" doc:"Names of variables taken from the caller's environment."`
+	Stop         Stop              `yaml:"stop" doc:"How the server is asked to leave."`
+	Port         int               `yaml:"port" doc:"Fixed port, 1 to 65535. 0: a fresh free port in each round."`
+	Model        string            `yaml:"model" doc:"Model name sent with each request. Empty: the workload's own."`
+	Dialect      string            `yaml:"dialect" doc:"API the service speaks."`
+}
+
+// Ready says when a started server is ready: Path answers 2xx and one real inference returns content.
+type Ready struct {
+	Path    string   `yaml:"path" doc:"Path that must answer 2xx, such as /health. Empty: only one real inference must succeed, which is always asked."`
+	Timeout Duration `yaml:"timeout" doc:"Longest wait for readiness. Loading a model is slow, not broken."`
+}
+
+// Stop says how the server is asked to leave.
+type Stop struct {
+	Signal string   `yaml:"signal" doc:"Signal sent first." enum:"SIGTERM|SIGINT|SIGHUP|SIGQUIT|SIGKILL"`
+	Grace  Duration `yaml:"grace" doc:"Time between the signal and SIGKILL to the whole process tree."`
+}
+
+// Arms holds the differences of a single-switch comparison; both nil when two revisions are compared.
+type Arms struct {
+	Base *Arm `yaml:"base" doc:"Arguments and environment of base only."`
+	Head *Arm `yaml:"head" doc:"Arguments and environment of head only."`
+}
+
+// Present reports whether the file asks for a single-switch comparison.
+func (a Arms) Present() bool { return a.Base != nil || a.Head != nil }
+
+// Arm is what one arm adds to the target.
+type Arm struct {
+	Args []string          `yaml:"args" doc:"Arguments appended to target.start, each quoted for the shell."`
+	Env  map[string]string `yaml:"env" doc:"Environment variables set for this arm."`
+}
+
+// Load is how requests are offered.
+type Load struct {
+	Scale   float64  `yaml:"scale" doc:"Always 1: a workload at another rate is another workload. Use tailgate workload build."`
+	Measure Duration `yaml:"measure" doc:"Length of the measured interval of a round, at least 1s."`
+	Limits  Limits   `yaml:"limits" doc:"The client's own limits on one request; 0s means none. A limit must lie above the SLO it could hide."`
+}
+
+// Limits bound one request on the client's side. Zero means no limit.
+type Limits struct {
+	Dial       Duration `yaml:"dial" doc:"To establish a connection."`
+	FirstEvent Duration `yaml:"first_event" doc:"From the sent request to its first generated token."`
+	Idle       Duration `yaml:"idle" doc:"Between two reads of an answer."`
+	Total      Duration `yaml:"total" doc:"For the whole request."`
+	Drain      Duration `yaml:"drain" doc:"For the requests still open when a round's last one was due. Unset: as total."`
+	NoProgress Duration `yaml:"no_progress" doc:"Ends a round in which requests are open and no token came for so long."`
+}
+
+// Warmup is the steady-state rule.
+type Warmup struct {
+	Window       Duration `yaml:"window" doc:"Length of one warm-up window, at least 100ms."`
+	Windows      int      `yaml:"windows" doc:"How many windows in a row must agree, at least 2."`
+	Band         Percent  `yaml:"band" doc:"How far each of them may lie from their mean."`
+	MaxErrorRate Percent  `yaml:"max_error_rate" doc:"Highest share of failed requests in a window."`
+	Cap          Duration `yaml:"cap" doc:"Longest warm-up. A round that is not steady by then is void."`
+	Trend        Percent  `yaml:"trend" doc:"Largest change over the last trend_windows windows."`
+	TrendWindows int      `yaml:"trend_windows" doc:"Windows over which the trend is taken, at least windows."`
+	Min          Duration `yaml:"min" doc:"Shortest warm-up."`
+}
+
+// Rounds counts pairs.
+type Rounds struct {
+	Min     int `yaml:"min" doc:"Pairs at the first look, 3 to 12. 3 marks the verdict provisional."`
+	Max     int `yaml:"max" doc:"Pairs at the last look, min to 12."`
+	MaxVoid int `yaml:"max_void" doc:"Extra pairs that void rounds may cost. Unset: the larger of 2 and min/2."`
+}
+
+// Conditioning is the length of the unrecorded slot of each arm.
+type Conditioning struct {
+	Base    Duration `yaml:"base" doc:"Load on base."`
+	HeadMax Duration `yaml:"head_max" doc:"Longest load on head; it ends earlier when the GPU's temperature is level."`
+}
+
+// Cooldown is the wait before each start.
+type Cooldown struct {
+	Pause Duration `yaml:"pause" doc:"The wait where no temperature can be read."`
+	Limit Duration `yaml:"limit" doc:"Longest wait for a temperature."`
+}
+
+// Drift bounds the machine's own movement.
+type Drift struct {
+	MaxBase Percent `yaml:"max_base" doc:"Largest fitted drift over the session, above 0% and at most 50%. Beyond it the session is invalid."`
+}
+
+// Verdict says how strictly the evidence is read.
+type Verdict struct {
+	Alpha          Percent `yaml:"alpha" doc:"One-sided error level over all looks, above 0% and at most 10%."`
+	FailMargin     string  `yaml:"fail_margin" doc:"Share of the tolerance that the lower bound must exceed to fail." enum:"half|full"`
+	SLOBurden      string  `yaml:"slo_burden" doc:"Who carries the doubt about an SLO: not-violated lets an SLO at risk pass with a warning, proven makes it inconclusive." enum:"not-violated|proven"`
+	SLOPreexisting string  `yaml:"slo_preexisting" doc:"What an SLO that base breaks too leads to." enum:"warn|fail"`
+}
+
+// Telemetry is what is observed of the machine.
+type Telemetry struct {
+	GPU       string   `yaml:"gpu" doc:"required: a run without GPU readings is invalid. Unset: required where an NVIDIA driver is present, else optional." enum:"required|optional|off"`
+	Interval  Duration `yaml:"interval" doc:"Time between two readings, at least 200ms."`
+	NVML      string   `yaml:"nvml" doc:"Path of the tailgate-nvml sensor. Empty: beside the tailgate binary."`
+	ExpectGPU bool     `yaml:"expect_gpu" doc:"Whether a started server must be seen to take GPU memory, where a GPU is observed."`
+}

@@ -1,0 +1,184 @@
+package config
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+// full is the example of the manual with a value for every kind of key.
+const full = `# our gate
+version: 1
+target:
+  build: make server
+  build_timeout: 5m
+  outputs: [bin/*, "models/**"]
+  start: ./server --port $PORT --model $MODEL
+  ready: {path: /health, timeout: 90s}
+  env: {MODEL: /models/small.gguf, THREADS: 08, MLOCK: yes}
+  pass_env: [HF_HOME]
+  stop: {signal: SIGINT, grace: 5s}
+  port: 8080
+  model: small
+  dialect: openai-completions
+arms:
+  base: {args: [--no-prefix-cache]}
+  head: {args: [--prefix-cache, 4], env: {CACHE: "1"}}
+workload: workloads/chat-v3
+load:
+  scale: 1.0
+  measure: 1m30s
+  limits: {total: 2m, first_event: 0}
+warmup: {window: 250ms, windows: 3, band: 7.5%, cap: 1m}
+rounds: {min: 6}
+slo: {ttft_p99: 800ms, error_rate: 0.1%, output_tps: 1800/s, goodput: 99%}
+tolerance:
+  ttft_p50: 3%
+  ttft_p99: {absolute: 5ms, force: true}
+  output_tps: {relative: 2%, absolute: 40/s}
+drift:
+verdict: {alpha: 1%, fail_margin: full, slo_burden: proven, slo_preexisting: fail}
+telemetry: {gpu: optional, interval: 500ms, nvml: bin/sensor, expect_gpu: false}
+`
+
+func parse(t *testing.T, text string) *File {
+	t.Helper()
+	f, err := Parse(".tailgate.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func TestParseReadsEveryKey(t *testing.T) {
+	want := Default()
+	want.Target = Target{
+		Build: "make server", BuildTimeout: Duration(5 * time.Minute), Outputs: []string{"bin/*", "models/**"},
+		Start: "./server --port $PORT --model $MODEL", Ready: Ready{"/health", Duration(90 * time.Second)},
+		Env:     map[string]string{"MODEL": "/models/small.gguf", "THREADS": "08", "MLOCK": "yes"},
+		PassEnv: []string{"HF_HOME"}, Stop: Stop{"SIGINT", Duration(5 * time.Second)},
+		Port: 8080, Model: "small", Dialect: "openai-completions",
+	}
+	want.Arms = Arms{
+		Base: &Arm{Args: []string{"--no-prefix-cache"}},
+		Head: &Arm{Args: []string{"--prefix-cache", "4"}, Env: map[string]string{"CACHE": "1"}},
+	}
+	want.Workload = "workloads/chat-v3"
+	want.Load.Measure = Duration(90 * time.Second)
+	want.Load.Limits.Total, want.Load.Limits.Drain, want.Load.Limits.FirstEvent = Duration(2*time.Minute), Duration(2*time.Minute), 0
+	want.Warmup.Window, want.Warmup.Windows, want.Warmup.Band, want.Warmup.Cap = Duration(250*time.Millisecond), 3, 0.075, Duration(time.Minute)
+	want.Rounds = Rounds{Min: 6, Max: 8, MaxVoid: 3}
+	want.SLO = SLO{"ttft_p99": 800, "error_rate": 0.001, "output_tps": 1800, "goodput": 0.99}
+	want.Tolerance = Tolerances{
+		"ttft_p50":   {Relative: 0.03, Named: true},
+		"ttft_p99":   {Relative: 0.15, Absolute: 5, Force: true, Named: true},
+		"output_tps": {Relative: 0.02, Absolute: 40, Named: true},
+	}
+	want.Verdict = Verdict{0.01, "full", "proven", "fail"}
+	want.Telemetry = Telemetry{"optional", Duration(500 * time.Millisecond), "bin/sensor", false}
+	got := parse(t, full)
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(File{})); diff != "" {
+		t.Errorf("Parse (-want +got):\n%s", diff)
+	}
+	if err := got.Runnable(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestParseAppliesDefaults(t *testing.T) {
+	if diff := cmp.Diff(Default(), parse(t, "version: 1\n"), cmpopts.IgnoreUnexported(File{})); diff != "" {
+		t.Errorf("a file that sets nothing is not the default (-want +got):\n%s", diff)
+	}
+	for text, want := range map[string]Rounds{
+		"rounds: {min: 3}":         {3, 8, 2},
+		"rounds: {min: 10}":        {10, 10, 5},
+		"rounds: {max_void: 0}":    {4, 8, 0},
+		"rounds: {min: 4, max: 4}": {4, 4, 2},
+	} {
+		if got := parse(t, "version: 1\n"+text).Rounds; got != want {
+			t.Errorf("%s: %+v, want %+v", text, got, want)
+		}
+	}
+}
+
+func TestRunnableNeedsWorkloadAndStart(t *testing.T) {
+	for text, want := range map[string]string{
+		"version: 1\n":              "f:1:1: workload: missing; name the folder of a workload",
+		"version: 1\nworkload: w\n": "f:1:1: target.start: missing; name the command that starts the server",
+		"version: 1\nworkload: w\ntarget:\n  build: make\n": "f:4:3: target.start: missing; name the command that starts the server",
+	} {
+		f, err := Parse("f", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Runnable(); err == nil || err.Error() != want {
+			t.Errorf("%q:\n got %v\nwant %s", text, err, want)
+		}
+	}
+}
+
+func TestUnits(t *testing.T) {
+	for word, want := range map[string]float64{
+		"800ms": 800, "1.5s": 1500, "2m": 120_000, "1h30m": 5_400_000, "250us": 0.25, "0": 0,
+	} {
+		if got, _, ok := quantity(unitMS, word); !ok || got != want {
+			t.Errorf("%s: %v %v, want %v ms", word, got, ok, want)
+		}
+	}
+	for word, want := range map[string]Percent{"5%": 0.05, "0.7%": 0.007, "0.1%": 0.001, "7%": 0.07, "100%": 1, "7.5%": 0.075} {
+		var p Percent
+		if !p.set(word) || p != want || p.String() != word {
+			t.Errorf("%s: %v, prints %s, want %v", word, float64(p), p, float64(want))
+		}
+	}
+	for _, bad := range []string{"", "%", "-5%", "5 %", "5", "0x1%", "NaN%", "1e3%", ".5%"} {
+		if p := Percent(0); p.set(bad) {
+			t.Errorf("percentage %q taken as %v", bad, p)
+		}
+	}
+	for _, bad := range []string{"", "6", "-1s", "6 m", "1d", "9999999999h", "s", "1.s"} {
+		if d := Duration(0); d.set(bad) {
+			t.Errorf("duration %q taken as %v", bad, d)
+		}
+	}
+	for d, want := range map[Duration]string{
+		Duration(6 * time.Minute): "6m", Duration(time.Hour): "1h", Duration(90 * time.Second): "1m30s",
+		Duration(250 * time.Millisecond): "250ms", 0: "0s", Duration(20 * time.Second): "20s", Duration(time.Hour + time.Second): "1h0m1s",
+	} {
+		if got := d.String(); got != want {
+			t.Errorf("%d prints %s, want %s", d, got, want)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add(full)
+	for _, c := range badFiles {
+		f.Add(c.text)
+	}
+	f.Add("version: 1\n---\nversion: 1\n")
+	f.Add("{version: 1, ? [a] : b}")
+	f.Add(strings.Repeat("[", 2000))
+	f.Fuzz(func(t *testing.T, text string) {
+		file, err := Parse("f", []byte(text))
+		if err == nil {
+			again, err := Parse("f", []byte("# a comment\n"+text))
+			if err == nil && again.Digest() != file.Digest() {
+				t.Error("a comment changed the digest")
+			}
+			_ = file.Runnable()
+			return
+		}
+		e, ok := errors.AsType[*Error](err)
+		if !ok {
+			t.Fatalf("not an *Error: %v", err)
+		}
+		if e.Line < 1 || e.Column < 1 || e.Text == "" || strings.ContainsAny(e.Error(), "\n\r\x1b") {
+			t.Errorf("bad error %#v", e)
+		}
+	})
+}

@@ -1,0 +1,109 @@
+package client
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/tailgate-ci/tailgate/runner/record"
+)
+
+// Client measures one server. It is safe for concurrent use: one goroutine per request in flight.
+type Client struct {
+	o         Options
+	speaks    dialect
+	to        endpoint
+	tlsConfig *tls.Config
+	dial      dialFunc
+	pool      pool
+	model     string
+
+	dials, reuses atomic.Int64
+}
+
+// setupLimit bounds what New asks of the network.
+const setupLimit = 5 * time.Second
+
+// New makes a client for one round. It resolves the host once, and, when no model is configured, asks the server for the
+// models it lists; a server that does not answer that has no model, which is no error. Errors are those of the options.
+func New(o Options) (*Client, error) {
+	c, err := prepare(o)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), setupLimit)
+	defer cancel()
+	if err := c.to.resolve(ctx); err != nil {
+		return nil, err
+	}
+	if c.model == "" {
+		c.model = c.firstModel(ctx)
+	}
+	return c, nil
+}
+
+// prepare makes a client without touching the network.
+func prepare(o Options) (*Client, error) {
+	d, err := findDialect(o.Dialect)
+	if err != nil {
+		return nil, err
+	}
+	if o.Clock == (record.Clock{}) {
+		return nil, errors.New("client: no clock")
+	}
+	switch o.PerEventTokens {
+	case "":
+		o.PerEventTokens = perEventNone
+	case perEventNone, perEventUsage, perEventLogprobs:
+	default:
+		return nil, fmt.Errorf("per-event tokens %q: want none, usage or logprobs", clean(o.PerEventTokens, 64))
+	}
+	if err := checkHeader(o.Header); err != nil {
+		return nil, err
+	}
+	to, err := parseEndpoint(o.URL, d)
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{o: o, speaks: d, to: to, dial: tcp, model: o.Model, pool: pool{clock: o.Clock}}
+	if to.tls {
+		c.tlsConfig = o.TLS.Clone()
+		if c.tlsConfig == nil {
+			c.tlsConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+		}
+		c.tlsConfig.NextProtos = []string{"http/1.1"}
+		if c.tlsConfig.ServerName == "" {
+			c.tlsConfig.ServerName = to.host
+		}
+	}
+	return c, nil
+}
+
+// Address is the literal address dialled, host and port.
+func (c *Client) Address() string { return c.to.address }
+
+// Model is the model name sent with each request, empty when none is.
+func (c *Client) Model() string { return c.model }
+
+// Connections counts the connections dialled and the requests that reused one.
+func (c *Client) Connections() (dialled, reused int) {
+	return int(c.dials.Load()), int(c.reuses.Load())
+}
+
+// Close closes the idle connections. Requests in flight go on.
+func (c *Client) Close() { c.pool.close() }
+
+// Do sends r once and reads its answer to the end. From [DialAhead] before r.Sched on it holds a connection ready; it
+// writes when the instant of the pick arrives on release, which must have room for it (the pacer must not wait for us).
+// There is exactly one attempt: whatever fails is the outcome.
+//
+// The sample is complete, with one outcome class. When ctx ends, the class is "cancelled"; nothing was sent if Wrote was
+// not reached. The stream lists the payload events of a streamed answer, also of one that failed.
+func (c *Client) Do(ctx context.Context, r *Request, release <-chan record.Instant) (record.Sample, record.Stream) {
+	x := c.exchange(ctx, r)
+	x.run(release)
+	return x.conclude()
+}

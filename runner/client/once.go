@@ -1,0 +1,162 @@
+package client
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"time"
+
+	"github.com/tailgate-ci/tailgate/runner/record"
+)
+
+// maxTrace bounds the reads a trace keeps.
+const maxTrace = 10_000
+
+// Trace is what a sample leaves out: the reads one by one, and the text.
+type Trace struct {
+	// Reads lists the reads that brought body bytes, at most 10,000; Cut says that there were more.
+	Reads []Read
+	Cut   bool
+	// Choices are in order of their index.
+	Choices []Choice
+	Stream  record.Stream
+}
+
+// Read is one read of the socket.
+type Read struct {
+	At record.Instant
+	// Bytes is as read, transfer coding included; Events counts the events it completed, end marker excluded.
+	Bytes, Events int
+}
+
+// Choice is one alternative of an answer, foreign text as it came.
+type Choice struct {
+	Index                    int
+	Text, Reasoning, Refusal string
+	ToolCalls                []ToolCall
+	Finish                   string
+}
+
+// ToolCall is a call the model asked for, its fragments joined.
+type ToolCall struct {
+	Name      string `json:"name"`
+	Arguments string `json:"arguments"`
+}
+
+func (t *Trace) add(at record.Instant, bytes, events int) {
+	if len(t.Reads) >= maxTrace {
+		t.Cut = true
+		return
+	}
+	t.Reads = append(t.Reads, Read{at, bytes, events})
+}
+
+// Once sends one request, due now, and tells what the client saw. body is a JSON object that is completed with what the
+// dialect must set; nil asks for a short answer to a prompt of our own. o.Limits.NoProgress holds here, since one request
+// is the whole round. An error is one of the options or the body: then nothing was sent. Whatever happens to the request
+// itself is in the sample.
+func Once(ctx context.Context, o Options, body []byte, stream bool) (record.Sample, Trace, error) {
+	c, err := New(o)
+	if err != nil {
+		return record.Sample{}, Trace{}, err
+	}
+	defer c.Close()
+	return c.once(ctx, body, stream)
+}
+
+func (c *Client) once(ctx context.Context, body []byte, stream bool) (record.Sample, Trace, error) {
+	f := c.shortPrompt("Say hello.", 32)
+	if body != nil {
+		var err error
+		if f, err = parseFields(body); err != nil {
+			return record.Sample{}, Trace{}, err
+		}
+	}
+	r, err := c.request(f, stream)
+	if err != nil {
+		return record.Sample{}, Trace{}, err
+	}
+	r.id, r.turn, r.Phase, r.Sched = "probe", 1, record.PhaseMeasure, c.o.Clock.Now()
+	release := make(chan record.Instant, 1)
+	release <- r.Sched
+	x := c.exchange(ctx, r)
+	x.watch.noProgress = c.o.Limits.NoProgress
+	x.trace = new(Trace)
+	x.run(release)
+	s, st := x.conclude()
+	x.trace.Choices, x.trace.Stream = x.ans.report(), st
+	return s, *x.trace, nil
+}
+
+// request serialises a body.
+func (c *Client) request(f fields, stream bool) (*Request, error) {
+	body, want, err := c.finish(f, stream)
+	if err != nil {
+		return nil, err
+	}
+	r := &Request{want: want, bodySHA: sha16(body)}
+	r.Wire, r.Body = c.serialise(body)
+	return r, nil
+}
+
+// shortPrompt is a body of ours.
+func (c *Client) shortPrompt(text string, tokens int) fields {
+	f := fields{"max_tokens": tokens, "temperature": 0}
+	if c.speaks.chat {
+		f["messages"] = []fields{{"role": "user", "content": text}}
+	} else {
+		f["prompt"] = text
+	}
+	return f
+}
+
+// report is the text of an answer by choice.
+func (a *answer) report() []Choice {
+	var out []Choice
+	for i := range a.choices {
+		c := &a.choices[i]
+		k := Choice{
+			Index: c.index, Text: string(c.text), Reasoning: string(c.reasoning), Refusal: string(c.refusal), Finish: c.finish,
+		}
+		for _, t := range c.tools {
+			k.ToolCalls = append(k.ToolCalls, ToolCall{string(t.name), string(t.arguments)})
+		}
+		out = append(out, k)
+	}
+	return out
+}
+
+// probeLimit bounds a readiness probe.
+const probeLimit = 60 * time.Second
+
+// Probe asks the server for one real answer of at most 8 tokens and fails unless it gets one with output: a server that
+// answers its health check is not yet a model that answers. The prompt begins with random digits, so that it shares no
+// prefix with any workload and warms no cache. The request enters no sample and no count.
+func (c *Client) Probe(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, probeLimit)
+	defer cancel()
+	r, err := c.request(c.shortPrompt(rand.Text()+" Say hello.", 8), !c.o.NoStream)
+	if err != nil {
+		return err
+	}
+	r.Sched = c.o.Clock.Now()
+	release := make(chan record.Instant, 1)
+	release <- r.Sched
+	x := c.exchange(ctx, r)
+	x.uncounted = true
+	x.run(release)
+	s, _ := x.conclude()
+	if s.Class == record.OK {
+		return nil
+	}
+	return &ProbeError{Class: s.Class, Detail: s.Detail}
+}
+
+// ProbeError says how a readiness probe ended.
+type ProbeError struct {
+	Class record.Outcome
+	// Detail is cleaned foreign text.
+	Detail string
+}
+
+func (e *ProbeError) Error() string { return fmt.Sprintf("probe: %s: %s", e.Class, e.Detail) }

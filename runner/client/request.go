@@ -1,0 +1,62 @@
+package client
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/tailgate-ci/tailgate/runner/record"
+)
+
+// Request is one request, serialised before it is due. The exported fields may be set until [Client.Do] is called.
+type Request struct {
+	// Seq numbers the request within its round.
+	Seq   int
+	Phase record.Phase
+	// Sched is when the request is due. The connection is sought [DialAhead] before.
+	Sched record.Instant
+	// Wire is head and body as they are written. The head names the server's port, which differs between rounds; Body, a
+	// part of Wire, is equal in all.
+	Wire, Body []byte
+	// Tap, when set, is called on the reading goroutine for each payload event, with the stamp of the event before it (0
+	// for the first) and its own. It must be quick.
+	Tap func(prev, now record.Instant)
+
+	id, conv string
+	turn     int
+	// inPlanned and outPlanned are the workload's token counts, 0 when it has none.
+	inPlanned, outPlanned int
+	allowEmpty            bool
+	checks                []check
+	want                  expectation
+	bodySHA               string
+}
+
+// maxRequestID bounds an id a server gave to an answer.
+const maxRequestID = 80
+
+// serialise makes the bytes of a POST. Header fields are in a fixed order, so that equal requests are equal bytes.
+func (c *Client) serialise(body []byte) (wire, tail []byte) {
+	var b bytes.Buffer
+	b.Grow(512 + len(body))
+	fmt.Fprintf(&b, "POST %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: tailgate\r\nAccept-Encoding: identity\r\n", c.to.path, c.to.hostPort)
+	fmt.Fprintf(&b, "Content-Type: application/json\r\nContent-Length: %d\r\n", len(body))
+	for _, name := range slices.Sorted(maps.Keys(c.o.Header)) {
+		for _, v := range c.o.Header[name] {
+			fmt.Fprintf(&b, "%s: %s\r\n", name, v)
+		}
+	}
+	b.WriteString("\r\n")
+	head := b.Len()
+	b.Write(body)
+	return b.Bytes(), b.Bytes()[head:]
+}
+
+// sha16 is the first 16 hex digits of SHA-256.
+func sha16(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:8])
+}

@@ -1,5 +1,14 @@
 package workload
 
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
 // Assertion is a content check of an answer, run after the answer has ended. Exactly one field is set.
 type Assertion struct {
 	// NonEmpty is always on; naming it does no harm.
@@ -53,4 +62,81 @@ type Egress struct {
 type EgressMatch struct {
 	Host string `json:"host,omitempty"`
 	Path string `json:"path,omitempty"`
+}
+
+// check holds the syntax of an assertion, so that a broken one stops the build and not the run.
+func (a *Assertion) check() error {
+	set := 0
+	for _, on := range []bool{
+		a.NonEmpty, len(a.Finish) > 0, a.MinTokens != nil, a.MaxTokens != nil, a.Contains != "", a.Regexp != "", a.JSON,
+		a.Pointer != nil, a.EqualsRecorded, a.Status != 0,
+	} {
+		if on {
+			set++
+		}
+	}
+	switch {
+	case set != 1:
+		return fmt.Errorf("an assertion checks one thing, this one %d", set)
+	case a.MinTokens != nil && *a.MinTokens < 0, a.MaxTokens != nil && *a.MaxTokens < 0:
+		return errors.New("a token count cannot be negative")
+	case a.Status != 0 && (a.Status < 100 || a.Status > 599):
+		return fmt.Errorf("status %d is no HTTP status", a.Status)
+	}
+	if _, err := regexp.Compile(a.Regexp); err != nil {
+		return fmt.Errorf("regexp: %w", err)
+	}
+	if a.Pointer != nil {
+		return a.Pointer.check()
+	}
+	return nil
+}
+
+func (p *Pointer) check() error {
+	if p.Path != "" && !strings.HasPrefix(p.Path, "/") {
+		return fmt.Errorf("pointer path %q does not start with /", clip(p.Path, 60))
+	}
+	for rest := p.Path; ; {
+		i := strings.IndexByte(rest, '~')
+		if i < 0 {
+			break
+		}
+		rest = rest[i+1:]
+		if rest == "" || rest[0] != '0' && rest[0] != '1' {
+			return fmt.Errorf("pointer path %q: ~ is written ~0, / in a name ~1", clip(p.Path, 60))
+		}
+	}
+	if p.Equals == "" && p.Exists == nil && p.Type == "" && len(p.Shape) == 0 && p.Min == "" && p.Max == "" {
+		return errors.New("pointer: nothing is checked")
+	}
+	if p.Equals != "" && !json.Valid([]byte(p.Equals)) {
+		return errors.New("pointer equals: not the text of a JSON value")
+	}
+	if p.Type != "" && !oneOf(p.Type, "object", "array", "string", "number", "boolean", "null") {
+		return fmt.Errorf("pointer type %q is no JSON type", clip(p.Type, 40))
+	}
+	for _, s := range []string{p.Min, p.Max} {
+		if s == "" {
+			continue
+		}
+		if _, err := strconv.ParseFloat(s, 64); err != nil {
+			return fmt.Errorf("pointer bound %q is not a number", clip(s, 40))
+		}
+	}
+	return nil
+}
+
+var egressName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]{0,39}$`)
+
+// check refuses an egress that nobody decided about.
+func (e *Egress) check() error {
+	switch {
+	case !egressName.MatchString(e.Name):
+		return fmt.Errorf("name %q: want letters, digits and underscores", clip(e.Name, 40))
+	case !oneOf(e.Mode, "mock", "allow", "deny"):
+		return fmt.Errorf("%s: the mode is %q; say mock, allow or deny", e.Name, clip(e.Mode, 40))
+	case e.Delay < 0:
+		return fmt.Errorf("%s: the delay cannot be negative", e.Name)
+	}
+	return nil
 }

@@ -1,45 +1,107 @@
 package workload
 
 import (
-	"errors"
+	"cmp"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/tailgate-ci/tailgate/runner/record"
 )
 
-var errStub = errors.New("not built yet")
-
 // Workload is a set of requests, complete and checked. It is not changed after it was made, and is safe for concurrent use.
+// The zero value is not a workload; see [Open], [Import], [Generate] and [New].
 type Workload struct {
 	Manifest Manifest
 	// Turns are sorted by (start of the conversation, conversation, turn, id).
 	Turns []Turn
 	// Texts holds texts.jsonl by id; nil when there is none.
 	Texts map[string]string
+
+	index *index
 }
 
-// New makes a workload of turns in memory.
+// New makes a workload of turns in memory. It takes over and sorts turns, and fills in what can be derived: format, counts,
+// span (when 0) and digest. The error is an [Error] that names the field; its line is the turn's place after sorting.
 func New(m Manifest, turns []Turn, texts map[string]string) (*Workload, error) {
-	return &Workload{Manifest: m, Turns: turns, Texts: texts}, nil
+	m.Format = Format
+	if m.Version == 0 {
+		m.Version = 1
+	}
+	if m.Seed == "" {
+		m.Seed = "0"
+	}
+	if m.Output.Mode == "" {
+		m.Output.Mode = Force
+	}
+	if m.Arrivals.Kind == "" {
+		m.Arrivals.Kind = "none"
+	}
+	sortTurns(turns)
+	w := &Workload{Manifest: m, Turns: turns, Texts: texts}
+	if m.Arrivals.SpanNS == 0 {
+		for i := range turns {
+			w.Manifest.Arrivals.SpanNS = max(w.Manifest.Arrivals.SpanNS, int64(turns[i].At)+1)
+		}
+	}
+	w.Manifest.Counts = w.count()
+	if err := w.check(); err != nil {
+		return nil, err
+	}
+	w.index = newIndex(w)
+	w.Manifest.Digest = w.Digest()
+	return w, nil
 }
 
-// Open reads a workload folder strictly.
-func Open(dir string) (*Workload, error) { return nil, errStub }
+// Span is the workload's length.
+func (w *Workload) Span() time.Duration { return time.Duration(w.Manifest.Arrivals.SpanNS) }
 
-// Digest is "sha256:" and 64 hex over everything that is sent and when.
-func (w *Workload) Digest() string { return w.Manifest.Digest }
+// Fidelity says how the replay differs from its source, as computed when the workload was built.
+func (w *Workload) Fidelity() []record.Fidelity { return slices.Clone(w.Manifest.Fidelity) }
 
-// Plan lays out one round.
-func (w *Workload) Plan(measure, window time.Duration) (*Plan, error) { return nil, errStub }
+// count sums up the turns. Exclusions are history that turns do not tell; they are kept as they are.
+func (w *Workload) count() Counts {
+	c := Counts{Turns: len(w.Turns), Excluded: w.Manifest.Counts.Excluded}
+	conversations := map[string]bool{}
+	for i := range w.Turns {
+		t := &w.Turns[i]
+		conversations[t.Conv] = true
+		c.InTokens += int64(t.InTokens)
+		c.OutTokens += int64(w.resolve(*t).Out.Tokens)
+	}
+	c.Conversations = len(conversations)
+	return c
+}
 
-// Warmup is the traffic of warm-up window k, counted from 0.
-func (p *Plan) Warmup(k int) []Request { return p.warm }
+// sortTurns puts turns in the order of the format.
+func sortTurns(turns []Turn) {
+	starts := conversationStarts(turns)
+	slices.SortStableFunc(turns, func(a, b Turn) int { return compareTurns(starts, &a, &b) })
+}
 
-// Content gives the text of a request.
-func (w *Workload) Content(r Request) (Content, error) { return Content{}, errStub }
+func compareTurns(starts map[string]time.Duration, a, b *Turn) int {
+	return cmp.Or(
+		cmp.Compare(starts[a.Conv], starts[b.Conv]),
+		cmp.Compare(a.Conv, b.Conv),
+		cmp.Compare(a.N, b.N),
+		cmp.Compare(a.ID, b.ID),
+	)
+}
 
-// Info describes the workload for the run's record.
-func (w *Workload) Info(measure time.Duration) record.WorkloadInfo { return record.WorkloadInfo{} }
+// conversationStarts gives the offset of each conversation's earliest turn without predecessors.
+func conversationStarts(turns []Turn) map[string]time.Duration {
+	starts := make(map[string]time.Duration, len(turns))
+	for i := range turns {
+		t := &turns[i]
+		if len(t.After) > 0 {
+			continue
+		}
+		if s, ok := starts[t.Conv]; !ok || t.At < s {
+			starts[t.Conv] = t.At
+		}
+	}
+	return starts
+}
 
-// Fidelity says how the replay differs from its source.
-func (w *Workload) Fidelity() []record.Fidelity { return w.Manifest.Fidelity }
+// parseSeed reads a manifest's seed.
+func parseSeed(s string) (uint64, error) { return strconv.ParseUint(s, 10, 64) }

@@ -1,0 +1,97 @@
+package build
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// LeftError lists what could not be removed of a worktree, by absolute path.
+type LeftError struct{ Paths []string }
+
+// Error names the paths.
+func (e *LeftError) Error() string {
+	return "could not be removed, please do: " + strings.Join(e.Paths, ", ")
+}
+
+// AddWorktree checks a commit (a full hash) out into dir, which must not exist or be empty. The user's own working tree,
+// index and branches stay as they are; no hook of the repository runs. The paths of two arms must be equally long, since
+// the length of paths and environment can move a server's speed.
+func AddWorktree(ctx context.Context, repo, dir, commit string) error {
+	if !hash.MatchString(commit) {
+		return fmt.Errorf("worktree of %q: %w: not a full commit hash", commit, fs.ErrInvalid)
+	}
+	r, err := open(repo)
+	if err != nil {
+		return err
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
+		return err
+	}
+	// Forget worktrees whose folder is gone: a run that was killed may have left one registered under this path.
+	if _, err := r.run(ctx, nil, "worktree", "prune"); err != nil {
+		return err
+	}
+	_, err = r.run(ctx, []string{dir}, "worktree", "add", "--detach", "--quiet", dir, commit)
+	return err
+}
+
+// RemoveWorktree removes a worktree that [AddWorktree] made, with everything a build left in it, read-only files too. An
+// absent one is no error. What may not be removed is a [LeftError]. It refuses a folder that is a repository of its own
+// or holds the given one.
+func RemoveWorktree(ctx context.Context, repo, dir string) error {
+	r, err := open(repo)
+	if err != nil {
+		return err
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return err
+	}
+	if info, err := os.Lstat(filepath.Join(dir, ".git")); err == nil && info.IsDir() {
+		return fmt.Errorf("%s is a repository, not a worktree of ours: %w", dir, fs.ErrInvalid)
+	}
+	if rel, err := filepath.Rel(dir, r.top); err == nil && filepath.IsLocal(rel) {
+		return fmt.Errorf("%s holds the repository: %w", dir, fs.ErrInvalid)
+	}
+	left := remove(dir)
+	_, err = r.run(ctx, nil, "worktree", "prune")
+	if len(left) > 0 {
+		return errors.Join(&LeftError{left}, err)
+	}
+	return err
+}
+
+// remove deletes a tree and returns what it may not delete.
+func remove(dir string) []string {
+	if os.RemoveAll(dir) == nil {
+		return nil
+	}
+	// A folder without write permission keeps its files. A link is never followed: WalkDir does not.
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			_ = os.Chmod(path, 0o700) //nolint:gosec // a folder needs x
+		}
+		return nil
+	})
+	if os.RemoveAll(dir) == nil {
+		return nil
+	}
+	var left []string
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			left = append(left, path)
+		}
+		return nil
+	})
+	if len(left) == 0 {
+		left = []string{dir}
+	}
+	return left
+}

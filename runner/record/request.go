@@ -1,0 +1,166 @@
+package record
+
+import "slices"
+
+// request is one measured request with its timeline.
+type request struct {
+	*Sample
+	stream Stream
+}
+
+// streamStep is the resolution of a stream's stamps in events.jsonl.gz and in every figure taken from them, ns. A gap of
+// 10 ms is so known to 0.01 %; finer digits are noise that would double the file.
+const streamStep = 1000
+
+// onGrid rounds an offset from the first event to the resolution of streams. Offsets are rounded, not gaps, so that
+// errors never add up.
+func onGrid(offset int64) int64 { return (offset + streamStep/2) / streamStep * streamStep }
+
+// reading is one latency of one request.
+type reading struct {
+	ms float64
+	// without is why the request has none by nature, unknown why it cannot be told. Both empty: ms holds.
+	without, unknown string
+}
+
+func between(from, to Instant) reading { return reading{ms: float64(to-from) / 1e6} }
+
+const (
+	notStreamed = "not_streamed"
+	usageBad    = "usage_inconsistent"
+)
+
+// ttft is n/a for an answer that was not streamed; its whole duration never takes the place.
+func ttft(r request, from Instant) reading {
+	if !r.First.Reached() || r.flagged(notStreamed) {
+		return reading{unknown: "the service does not stream"}
+	}
+	return between(from, r.First)
+}
+
+func ttfo(r request) reading {
+	switch {
+	case !r.First.Reached() || r.flagged(notStreamed):
+		return reading{unknown: "the service does not stream"}
+	case !r.FirstOut.Reached():
+		return reading{without: "only reasoning came"}
+	default:
+		return between(r.Sched, r.FirstOut)
+	}
+}
+
+func e2e(r request, from Instant) reading {
+	if !r.End.Reached() {
+		return reading{unknown: "the end of the answer was not seen"}
+	}
+	return between(from, r.End)
+}
+
+// tpot is (last - first) / (tokens after the first payload event).
+func tpot(r request) reading {
+	switch {
+	case !r.First.Reached() || r.flagged(notStreamed):
+		return reading{unknown: "the service does not stream"}
+	case r.NOut == nil:
+		return reading{unknown: "token counts unknown"}
+	}
+	first := 1
+	if len(r.stream.N) > 0 {
+		first = r.stream.N[0]
+	}
+	if *r.NOut-first < 1 || r.Last <= r.First {
+		return reading{without: "no answer had tokens after its first event"}
+	}
+	v := between(r.First, r.Last)
+	v.ms /= float64(*r.NOut - first)
+	return v
+}
+
+// sent is the instant the request's last byte was written; its schedule stands in where it is not known.
+func (r request) sent() Instant {
+	if r.Wrote.Reached() {
+		return r.Wrote
+	}
+	return r.Sched
+}
+
+func (r request) flagged(name string) bool { return slices.Contains(r.Flags, name) }
+
+// over is the instant the request was over: its end, or for a failed one the last instant it reached.
+func (r request) over() Instant {
+	if r.End.Reached() {
+		return r.End
+	}
+	return max(r.Sched, r.Pick, r.Slot, r.Conn, r.Wrote, r.Header, r.First, r.Last)
+}
+
+// read is what one socket read completed.
+type read struct {
+	// at is ns since the first payload event.
+	at int64
+	// events and tokens count what the read completed; tokens is 0 when unknown.
+	events, tokens int
+}
+
+// reads groups the payload events by the socket read that completed them, in order.
+func (r request) reads() []read {
+	out := make([]read, 0, len(r.stream.T))
+	counts := r.perEvent()
+	var at int64
+	for i, gap := range r.stream.T {
+		at += gap
+		if i == 0 || len(r.stream.R) == 0 || r.stream.R[i] != 0 {
+			out = append(out, read{at: onGrid(at)})
+		}
+		last := &out[len(out)-1]
+		last.events++
+		if counts != nil {
+			last.tokens += counts[i]
+		}
+	}
+	return out
+}
+
+// perEvent gives the tokens of each payload event: as the server said, or one each when there are as many events as
+// tokens. Nil when unknown.
+func (r request) perEvent() []int {
+	if len(r.stream.N) > 0 {
+		return r.stream.N
+	}
+	if r.NOut == nil || *r.NOut != len(r.stream.T) {
+		return nil
+	}
+	return slices.Repeat([]int{1}, len(r.stream.T))
+}
+
+// tokens yields the output tokens of the request with the instant they arrived, and reports whether their number is known
+// at all. Without counts per event the total is spread evenly over the events; an answer in one piece counts at its end.
+func (r request) tokens(yield func(at Instant, n int)) bool {
+	counts := r.stream.N
+	switch {
+	case len(counts) == 0 && r.NOut == nil:
+		return false
+	case len(r.stream.T) == 0:
+		if r.NOut == nil {
+			return false
+		}
+		yield(r.over(), *r.NOut)
+		return true
+	}
+	var at int64
+	for i, gap := range r.stream.T {
+		at += gap
+		n := 0
+		if len(counts) > 0 {
+			n = counts[i]
+		} else {
+			n = share(*r.NOut, len(r.stream.T), i)
+		}
+		yield(r.First+Instant(onGrid(at)), n)
+	}
+	return true
+}
+
+// share is part i of total split into parts equal by largest remainder: sizes differ by at most one, sum to total, and the
+// larger ones are spread evenly.
+func share(total, parts, i int) int { return total*(i+1)/parts - total*i/parts }

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -22,6 +23,8 @@ type Client struct {
 	model     string
 
 	dials, reuses atomic.Int64
+	// freeCaps remembers the safety cap of each workload: *workload.Workload to int.
+	freeCaps sync.Map
 }
 
 // setupLimit bounds what New asks of the network.

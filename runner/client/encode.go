@@ -1,0 +1,176 @@
+package client
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tailgate-ci/tailgate/runner/record"
+	"github.com/tailgate-ci/tailgate/runner/workload"
+)
+
+// message is a chat message as sent.
+type message struct {
+	Role    string `json:"role"`
+	Content string `json:"content"`
+}
+
+// Encode serialises request r of workload w as request seq of a round. Equal turns and salts give equal bodies, in every
+// round and on every machine. It is safe for concurrent use and meant to be called ahead of time. The error names the
+// turn; it is a fault of the workload or of its fit to the dialect, never of the server.
+func (c *Client) Encode(seq int, w *workload.Workload, r workload.Request) (*Request, error) {
+	out, err := c.encode(w, r)
+	if err != nil {
+		return nil, fmt.Errorf("turn %s: %w", clean(r.Turn.ID, 128), err)
+	}
+	t := r.Turn
+	out.Seq, out.Phase = seq, record.PhaseMeasure
+	out.id, out.conv, out.turn = t.ID, t.Conv, t.N
+	out.inPlanned, out.outPlanned, out.allowEmpty = t.InTokens, t.Out.Tokens, t.AllowEmpty
+	out.want.planned = t.Out.Tokens
+	return out, nil
+}
+
+func (c *Client) encode(w *workload.Workload, r workload.Request) (*Request, error) {
+	content, err := w.Content(r)
+	if err != nil {
+		return nil, err
+	}
+	f, err := c.contentFields(content)
+	if err != nil {
+		return nil, err
+	}
+	c.length(f, w, r.Turn)
+	stream := sampling(f, r.Turn.Params, !c.o.NoStream)
+	out, err := c.request(f, stream)
+	if err != nil {
+		return nil, err
+	}
+	out.checks, err = checksOf(w, r.Turn)
+	return out, err
+}
+
+// contentFields begins a body with what the workload says. A whole body keeps every key it has.
+func (c *Client) contentFields(content workload.Content) (fields, error) {
+	switch {
+	case content.Body != nil:
+		return parseFields(content.Body)
+	case !c.speaks.chat && content.Messages != nil:
+		return nil, fmt.Errorf("it has chat messages; dialect %s takes a prompt", c.speaks.name)
+	case !c.speaks.chat:
+		return fields{"prompt": content.Prompt}, nil
+	case content.Messages == nil:
+		return fields{"messages": []message{{"user", content.Prompt}}}, nil
+	default:
+		messages := make([]message, len(content.Messages))
+		for i, m := range content.Messages {
+			messages[i] = message(m)
+		}
+		return fields{"messages": messages}, nil
+	}
+}
+
+// length asks for the planned output length. A cap that a whole body brings stays.
+func (c *Client) length(f fields, w *workload.Workload, t *workload.Turn) {
+	tokens := t.Out.Tokens
+	switch t.Out.Mode {
+	case workload.Free:
+		tokens = c.freeCap(w)
+	case workload.Force:
+		if tokens > 0 {
+			f["max_tokens"], f["min_tokens"], f["ignore_eos"] = tokens, tokens, true
+		}
+		return
+	case workload.Cap:
+	}
+	if tokens > 0 {
+		f.otherwise("max_tokens", tokens)
+	}
+}
+
+// freeCap is the safety cap of free output: four times the workload's planned p99.
+func (c *Client) freeCap(w *workload.Workload) int {
+	if known, ok := c.freeCaps.Load(w); ok {
+		return known.(int)
+	}
+	n := 4 * w.Info(time.Duration(w.Manifest.Arrivals.SpanNS)).OutTokens.P99
+	c.freeCaps.Store(w, n)
+	return n
+}
+
+// sampling adds the sampling parameters, temperature 0 and seed 0 unless the workload says otherwise: a comparison needs
+// answers that differ by build, not by chance. It returns whether to stream.
+func sampling(f fields, p workload.Params, stream bool) bool {
+	temperature, seed := json.Number("0"), int64(0)
+	if p.Temperature != "" {
+		temperature = json.Number(p.Temperature)
+	}
+	if p.Seed != nil {
+		seed = *p.Seed
+	}
+	f.otherwise("temperature", temperature)
+	f.otherwise("seed", seed)
+	if p.TopP != "" {
+		f.otherwise("top_p", json.Number(p.TopP))
+	}
+	if p.Stream != nil {
+		return *p.Stream
+	}
+	return stream
+}
+
+// otherwise sets a field that is not there yet.
+func (f fields) otherwise(key string, value any) {
+	if _, set := f[key]; !set {
+		f[key] = value
+	}
+}
+
+func checksOf(w *workload.Workload, t *workload.Turn) ([]check, error) {
+	var checks []check
+	for i := range t.Assertions {
+		c, err := checkOf(w, t, &t.Assertions[i])
+		if err != nil {
+			return nil, fmt.Errorf("assertion %d: %w", i+1, err)
+		}
+		if c.run != nil {
+			checks = append(checks, c)
+		}
+	}
+	return checks, nil
+}
+
+// checkOf makes a check of an assertion; that of non_empty is part of every outcome.
+func checkOf(w *workload.Workload, t *workload.Turn, a *workload.Assertion) (check, error) {
+	switch {
+	case a.NonEmpty:
+		return check{}, nil
+	case len(a.Finish) > 0:
+		return finishCheck(a.Finish), nil
+	case a.MinTokens != nil:
+		return tokensCheck("min_tokens", *a.MinTokens, func(n, limit int) bool { return n >= limit }), nil
+	case a.MaxTokens != nil:
+		return tokensCheck("max_tokens", *a.MaxTokens, func(n, limit int) bool { return n <= limit }), nil
+	case a.Contains != "":
+		return containsCheck(a.Contains), nil
+	case a.Regexp != "":
+		return regexpCheck(a.Regexp)
+	case a.JSON:
+		return jsonCheck(), nil
+	case a.Status != 0:
+		return statusCheck(a.Status), nil
+	case a.Pointer != nil:
+		return pointerCheck(pointerRule(*a.Pointer))
+	case a.EqualsRecorded:
+		if t.Reply == nil || t.Reply.Text == nil {
+			return check{}, errors.New("equals_recorded needs a recorded reply")
+		}
+		if ref := t.Reply.Text.Ref; ref != "" {
+			return equalsCheck(w.Texts[ref]), nil
+		}
+		return equalsCheck(t.Reply.Text.Inline), nil
+	default:
+		return check{}, errors.New("it checks nothing")
+	}
+}

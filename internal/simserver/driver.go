@@ -1,0 +1,100 @@
+package simserver
+
+import (
+	"math"
+	"runtime"
+	"sync"
+)
+
+// never is a deadline that does not come.
+const never = math.MaxInt64
+
+// driver runs an engine against the clock. One goroutine sleeps until the engine's next deadline; whoever brings or takes
+// a request advances the engine too, under the same lock. Safe for concurrent use.
+type driver struct {
+	clock clock
+	alarm *alarm
+
+	mu      sync.Mutex
+	engine  *engine
+	target  int64 // what the sleeper sleeps for; guarded by mu
+	stopped bool
+}
+
+func newDriver(e *engine, c clock) (*driver, error) {
+	a, err := newAlarm(c)
+	if err != nil {
+		return nil, err
+	}
+	return &driver{clock: c, alarm: a, engine: e, target: never}, nil
+}
+
+// run is the sleeper. It holds its thread, so that a wake-up waits for one scheduler, the kernel's, and ends after stop.
+// Deadlines are absolute: waking late delays the tokens of one step and none after it.
+func (d *driver) run() {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	defer d.alarm.close()
+	for {
+		target, ok := d.settle()
+		if !ok {
+			return
+		}
+		d.alarm.wait(target)
+	}
+}
+
+// settle advances the engine to now and declares what the sleeper will wait for.
+func (d *driver) settle() (target int64, ok bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.engine.advance(d.clock.now())
+	d.target = d.following()
+	return d.target, !d.stopped
+}
+
+func (d *driver) following() int64 {
+	if at, ok := d.engine.next(); ok {
+		return at
+	}
+	return never
+}
+
+// submit brings a request. Usually its first deadline lies behind what the sleeper waits for, and nobody is woken.
+func (d *driver) submit(s *sequence) {
+	d.change(func(*engine) { d.engine.arrive(s) })
+}
+
+// cancel drops a request whose client has gone.
+func (d *driver) cancel(s *sequence) {
+	d.change(func(e *engine) { e.cancel(s, d.clock.now()) })
+}
+
+// look reads the engine while it stands still.
+func (d *driver) look(read func(*engine)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	read(d.engine)
+}
+
+// change applies what an outsider did and wakes the sleeper if it would now oversleep.
+func (d *driver) change(do func(*engine)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	do(d.engine)
+	d.engine.advance(d.clock.now())
+	if !d.stopped && d.following() < d.target {
+		d.target = d.following()
+		d.alarm.ring()
+	}
+}
+
+// stop ends run. Sequences still inside get no more tokens.
+func (d *driver) stop() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.stopped {
+		d.stopped = true
+		d.alarm.ring()
+	}
+}

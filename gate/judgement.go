@@ -33,9 +33,13 @@ type Judgement struct {
 	Level float64 `json:"level"`
 	Look  int     `json:"look"`
 	Looks []int   `json:"looks"`
-	// Pairs counts the valid pairs judged; Min is the smallest number allowed. Provisional is true with 3 pairs.
+	// Pairs counts the valid pairs judged, those of the last look that was reached; Spare those measured beyond it, shown
+	// and not judged. Provisional is true with 3 pairs.
 	Pairs       int  `json:"pairs"`
+	Spare       int  `json:"spare_pairs,omitempty"`
 	Provisional bool `json:"provisional"`
+	// WithVoid is the verdict that would hold with complete void rounds included; empty when there are none.
+	WithVoid Verdict `json:"with_void,omitempty"`
 
 	// Metrics holds one comparison per gated metric, in the order FAIL, inconclusive, then by |change| / tolerance.
 	Metrics []Comparison `json:"metrics"`
@@ -66,8 +70,9 @@ type Comparison struct {
 	Verdict Verdict `json:"verdict"`
 	// Note is "improved", "slower, within tolerance" or empty.
 	Note string `json:"note,omitempty"`
-	// Cause says why the metric is inconclusive or failed by another rule: too_noisy, near_tolerance,
-	// tolerance_below_noise, base_unbounded, unbounded, metric_missing, drift_leaks, futile.
+	// Cause is the id of the finding that says why the metric does not pass: metric_worse, too_noisy, near_tolerance,
+	// tolerance_below_noise, unbounded, base_unbounded, metric_missing, gated_metric_absent, drift_leaks, bunched_stream,
+	// token_source, too_few_requests, instability_follows_build. Empty for a pass.
 	Cause string `json:"cause,omitempty"`
 	Unit  string `json:"unit"`
 	// BaseMedian and HeadMedian are over valid rounds, in Unit.
@@ -79,10 +84,14 @@ type Comparison struct {
 	S record.Value `json:"s"`
 	L record.Value `json:"L"`
 	U record.Value `json:"U"`
+	// HL is the Hodges-Lehmann centre of the pair differences where it lies more than a standard error from D, else n/a.
+	// It informs and never decides.
+	HL record.Value `json:"hl"`
 	// T is the tolerance as a log ratio; Tolerance the same as a fraction, after an absolute floor was applied.
 	T         float64 `json:"T"`
 	Tolerance float64 `json:"tolerance"`
-	// N counts pairs; PairD holds each pair's difference in order; Worse counts the pairs in which head was worse.
+	// N counts pairs; PairD holds each pair's difference in order, but for pairs in which a value is missing or infinite;
+	// Worse counts the pairs in which head was worse.
 	N     int       `json:"n"`
 	PairD []float64 `json:"pairs"`
 	Worse int       `json:"worse"`
@@ -163,6 +172,8 @@ type DriftReport struct {
 	Limit  float64      `json:"limit"`
 	// SlotEffect is how much worse the second round of a pair is, a log ratio, of the metric in Key.
 	SlotEffect record.Value `json:"slot_effect"`
+	// BaseRange is how far apart base's own rounds lie in Key: largest / smallest - 1, a fraction.
+	BaseRange record.Value `json:"base_range"`
 }
 
 // Severity orders findings.

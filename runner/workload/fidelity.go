@@ -112,7 +112,7 @@ func (f *fidelity) ratio(name, unit string, source, replay, warn, refuse float64
 	f.add(record.Fidelity{
 		Measure: name, Source: record.Of(source), Replay: record.Of(replay), Ratio: record.Of(ratio),
 		Limit: fmt.Sprintf("±%.0f %%", 100*warn), Direction: by(ratio, warn),
-		Reason: fmt.Sprintf("%.4g %s against %.4g", replay, unit, source),
+		Reason: fmt.Sprintf("%.0f %s against %.0f", replay, unit, source),
 	}, math.Abs(ratio-1) > refuse)
 }
 

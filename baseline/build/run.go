@@ -3,8 +3,6 @@ package build
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -68,7 +66,7 @@ func command(ctx context.Context, o Options) (int, error) {
 	if err := os.MkdirAll(filepath.Dir(o.LogPath), 0o700); err != nil {
 		return 0, err
 	}
-	tmp, err := privateDir()
+	tmp, err := proc.PrivateDir("")
 	if err != nil {
 		return 0, err
 	}
@@ -131,14 +129,4 @@ func code(group *proc.Group) int {
 	default:
 		return 128 + int(syscall.SIGKILL)
 	}
-}
-
-// privateDir makes a temporary folder whose path is equally long each time.
-func privateDir() (string, error) {
-	var name [8]byte
-	if _, err := rand.Read(name[:]); err != nil {
-		return "", err
-	}
-	dir := filepath.Join(os.TempDir(), "tailgate-"+hex.EncodeToString(name[:]))
-	return dir, os.Mkdir(dir, 0o700)
 }

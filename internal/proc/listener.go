@@ -76,21 +76,17 @@ func (t Table) Holds(pid int, inode uint64) (bool, error) {
 	return false, nil
 }
 
-// Holder names the process that listens on a port, as "pid 4711 (nginx: master)", for messages. Without the right to see
-// it, the text says so. It is empty when nobody listens.
-func (t Table) Holder(port int) string {
-	listeners, err := t.Listeners(port)
-	if err != nil || len(listeners) == 0 {
-		return ""
-	}
+// Holder names the process that holds a listener, as "pid 4711 (nginx: master)", for messages. Without the right to see
+// it, the text says so.
+func (t Table) Holder(l Listener) string {
 	list, err := t.List(nil)
 	if err != nil {
 		return "a process that cannot be seen"
 	}
 	for _, p := range list {
-		if held, err := t.Holds(p.PID, listeners[0].Inode); err == nil && held {
+		if held, err := t.Holds(p.PID, l.Inode); err == nil && held {
 			return fmt.Sprintf("pid %d (%s)", p.PID, t.Command(p.PID, nil))
 		}
 	}
-	return "a process of another user, on " + listeners[0].Addr.String()
+	return "a process of another user, on " + l.Addr.String()
 }

@@ -115,14 +115,14 @@ func TestListenersAndHolder(t *testing.T) {
 		if held, err := table.Holds(os.Getpid(), found[0].Inode+1_000_000_000); err != nil || held {
 			t.Errorf("another socket: %v, %v", held, err)
 		}
-		if got := table.Holder(port); !strings.HasPrefix(got, "pid ") {
+		if got := table.Holder(found[0]); !strings.HasPrefix(got, "pid ") {
 			t.Errorf("holder = %q", got)
 		}
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if got := table.Holder(port); got != "" {
-			t.Errorf("holder of a free port = %q", got)
+		if found, err := table.Listeners(port); err != nil || len(found) != 0 {
+			t.Errorf("listeners on a free port: %v, %v", found, err)
 		}
 	}
 }
@@ -145,5 +145,20 @@ func TestShellAndQuote(t *testing.T) {
 		if got := Quote(in); got != want {
 			t.Errorf("Quote(%q) = %s, want %s", in, got, want)
 		}
+	}
+}
+
+func TestPrivateDir(t *testing.T) {
+	parent := t.TempDir()
+	a, errA := PrivateDir(parent)
+	b, errB := PrivateDir(parent)
+	if errA != nil || errB != nil || a == b || len(a) != len(b) || filepath.Dir(a) != parent {
+		t.Errorf("%q, %v and %q, %v; want two paths of one length", a, errA, b, errB)
+	}
+	if info, err := os.Stat(a); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("mode: %v, %v", info, err)
+	}
+	if _, err := PrivateDir(filepath.Join(parent, "absent")); err == nil {
+		t.Error("a parent that does not exist")
 	}
 }

@@ -30,7 +30,7 @@ func readAzure(r io.Reader, s *sink) error {
 	c.ReuseRecord = true
 	header, err := c.Read()
 	if err != nil {
-		return at(s.file, 1, fmt.Errorf("no header: %w", err))
+		return &Error{File: s.file, Line: 1, Text: "no header: " + err.Error()}
 	}
 	header[0] = string(bytes.TrimPrefix([]byte(header[0]), []byte("\ufeff")))
 	var columns [3]int

@@ -71,15 +71,22 @@ func newLRU(size int) *lru {
 	return &lru{size: size, order: list.New(), at: map[cacheKey]*list.Element{}}
 }
 
-func (c *lru) has(k cacheKey) bool { return c.at[k] != nil }
+func (c *lru) has(k cacheKey) bool {
+	_, ok := c.at[k]
+	return ok
+}
 
 func (c *lru) touch(k cacheKey) {
+	if c.size == 0 {
+		c.at[k] = nil // a cache without bound needs no order
+		return
+	}
 	if e := c.at[k]; e != nil {
 		c.order.MoveToFront(e)
 		return
 	}
 	c.at[k] = c.order.PushFront(k)
-	if c.size > 0 && c.order.Len() > c.size {
+	if c.order.Len() > c.size {
 		oldest := c.order.Back()
 		c.order.Remove(oldest)
 		delete(c.at, oldest.Value.(cacheKey)) //nolint:forcetypeassert // touch alone fills the list

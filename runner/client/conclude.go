@@ -1,8 +1,6 @@
 package client
 
-import (
-	"github.com/tailgate-ci/tailgate/runner/record"
-)
+import "github.com/tailgate-ci/tailgate/runner/record"
 
 // graceTicks is graceTime in ticks of an instant.
 const graceTicks = record.Instant(graceTime)
@@ -31,10 +29,6 @@ func (x *exchange) conclude() (record.Sample, record.Stream) {
 	}
 	o := x.outcome(t)
 	s.Class, s.Detail = o.class, o.detail
-	if o.class != record.OK {
-		// A failed request has no latency; what was seen of it stays in the other fields.
-		s.End = 0
-	}
 	return *s, a.stream(s.Seq, t.perEvent)
 }
 

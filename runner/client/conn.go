@@ -53,7 +53,7 @@ func (c *conn) begin(w *watch) {
 }
 
 // Read reads the socket once and stamps it. It fails with a *limitError when a limit of the watch has passed, and with
-// the context's cause when the exchange was cancelled.
+// a *cancelError when the exchange was cancelled.
 func (c *conn) Read(p []byte) (int, error) {
 	if c.headLeft == 0 {
 		return 0, errHeadTooLarge
@@ -61,7 +61,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	for {
 		c.arm()
 		if err := c.watch.ctx.Err(); err != nil {
-			return 0, context.Cause(c.watch.ctx)
+			return 0, &cancelError{context.Cause(c.watch.ctx)}
 		}
 		n, err := c.Conn.Read(p)
 		if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -69,7 +69,7 @@ func (c *conn) Read(p []byte) (int, error) {
 			return n, err
 		}
 		if c.watch.ctx.Err() != nil {
-			return 0, context.Cause(c.watch.ctx)
+			return 0, &cancelError{context.Cause(c.watch.ctx)}
 		}
 		c.armed = 0
 		if due, limit := c.watch.due(); c.clock.Now() >= due {

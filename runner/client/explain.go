@@ -172,11 +172,11 @@ func ProbeText(w io.Writer, s record.Sample, t Trace) error {
 		line(i.name, "%s", orNA(i.ms, "%.2f ms"))
 	}
 	line("largest gap", "%s", orNA(largest(e.InterChunk), "%.2f ms"))
-	source := string(e.Source)
-	if source == "" {
-		source = "no source"
+	source := "from " + string(e.Source)
+	if e.Source == "" || e.Source == record.Estimated {
+		source = "no count from the server"
 	}
-	line("tokens", "in %s (cached %s), out %s (reasoning %s), from %s", orNA(e.Input, "%d"), orNA(e.Cached, "%d"), orNA(e.Output, "%d"), orNA(s.NReasoning, "%d"), source)
+	line("tokens", "in %s (cached %s), out %s (reasoning %s), %s", orNA(e.Input, "%d"), orNA(e.Cached, "%d"), orNA(e.Output, "%d"), orNA(s.NReasoning, "%d"), source)
 	line("events", "%d, %d with payload, %d not JSON, in %d reads; %d bytes in, %d out", s.Events, e.PayloadEvents, e.BadEvents, s.Reads, s.BytesIn, s.BytesOut)
 	line("flags", "%s", orNone(strings.Join(e.Flags, ", ")))
 	writeChoices(b, t.Choices)

@@ -159,4 +159,5 @@ type ProbeError struct {
 	Detail string
 }
 
+// Error names the outcome class and its detail.
 func (e *ProbeError) Error() string { return fmt.Sprintf("probe: %s: %s", e.Class, e.Detail) }

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -41,11 +40,12 @@ func (b breach) outcome() outcome {
 		return outcome{record.Timeout, limit.limit}
 	}
 	detail := clean(b.err.Error(), maxDetail)
+	if _, is := errors.AsType[*cancelError](b.err); is {
+		return outcome{record.Cut, detail}
+	}
 	reset := errors.Is(b.err, syscall.ECONNRESET) || errors.Is(b.err, syscall.EPIPE)
 	ended := errors.Is(b.err, io.EOF) || errors.Is(b.err, io.ErrUnexpectedEOF) || errors.Is(b.err, io.ErrClosedPipe)
 	switch {
-	case errors.Is(b.err, context.Canceled), errors.Is(b.err, context.DeadlineExceeded):
-		return outcome{record.Cut, detail}
 	case ours(b.err):
 		return outcome{record.ClientLimit, detail}
 	case b.reused && b.silent && (reset || ended):

@@ -50,16 +50,17 @@ func (p *sse) push(b []byte, handle func(sseEvent) bool) (left int, err error) {
 		line := b[:end]
 		p.swallowLF = b[end] == '\r'
 		b = b[end+1:]
+		if err := p.room(len(p.line) + len(line)); err != nil {
+			return len(b), err
+		}
 		if len(p.line) > 0 {
-			if err := p.keep(line); err != nil {
-				return len(b), err
-			}
+			p.line = append(p.line, line...)
 			line = p.line
 		}
-		more, err := p.endLine(line, handle)
+		more := p.endLine(line, handle)
 		p.line = p.line[:0]
-		if err != nil || !more {
-			return p.rest(b), err
+		if !more {
+			return p.rest(b), nil
 		}
 	}
 	return 0, nil
@@ -82,7 +83,8 @@ func (p *sse) keep(b []byte) error {
 	return nil
 }
 
-// room fails when n more bytes on top of the event's data would pass the limit.
+// room fails when a line of n bytes on top of the event's data would pass the limit. The whole line counts, so that it does
+// not matter how it was cut.
 func (p *sse) room(n int) error {
 	limit := p.limit
 	if limit == 0 {
@@ -94,21 +96,18 @@ func (p *sse) room(n int) error {
 	return nil
 }
 
-func (p *sse) endLine(line []byte, handle func(sseEvent) bool) (more bool, err error) {
+func (p *sse) endLine(line []byte, handle func(sseEvent) bool) (more bool) {
 	if !p.begun {
 		p.begun = true
 		line = bytes.TrimPrefix(line, []byte("\xef\xbb\xbf"))
 	}
 	if len(line) == 0 {
-		return p.dispatch(handle), nil
+		return p.dispatch(handle)
 	}
 	field, value, _ := bytes.Cut(line, []byte(":"))
 	value = bytes.TrimPrefix(value, []byte(" "))
 	switch string(field) {
 	case "data":
-		if err := p.room(len(value) + 1); err != nil {
-			return false, err
-		}
 		if p.hasData {
 			p.data = append(p.data, '\n')
 		}
@@ -116,12 +115,9 @@ func (p *sse) endLine(line []byte, handle func(sseEvent) bool) (more bool, err e
 	case "event":
 		p.kind = clean(value, 64)
 	case "error":
-		if err := p.room(len(value)); err != nil {
-			return false, err
-		}
 		p.fault, p.hasFault = append(p.fault[:0], value...), true
 	}
-	return true, nil
+	return true
 }
 
 // dispatch hands on what the blank line completed. An event whose data is empty is a ping under another name.

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -30,7 +31,7 @@ func TestStreams(t *testing.T) {
 	for _, s := range loadScripts(t) {
 		t.Run(s.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s.check(t, memory, 0, exact)
+				s.check(t, memory, 0, exact, mood{})
 			})
 		})
 		t.Run(s.name+"/bytes", func(t *testing.T) {
@@ -40,13 +41,14 @@ func TestStreams(t *testing.T) {
 				piece = 4 << 10
 			}
 			synctest.Test(t, func(t *testing.T) {
-				s.check(t, memory, piece, exact)
+				s.check(t, memory, piece, exact, mood{reads: true})
 			})
 		})
 	}
 }
 
-// TestStreamsOverLoopback plays every script over a real socket and compares with the instants of the server's writes.
+// TestStreamsOverLoopback plays every script over a real socket. Nothing may be stamped before the server wrote it; how
+// late, and how many writes one read takes, is the machine's mood and not asserted.
 func TestStreamsOverLoopback(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for real time")
@@ -58,7 +60,7 @@ func TestStreamsOverLoopback(t *testing.T) {
 		}
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
-			s.check(t, loopback, 0, measured)
+			s.check(t, loopback, 0, measured, mood{reads: true, times: true})
 		})
 	}
 }
@@ -68,6 +70,9 @@ type wire func(t *testing.T, s script, piece int) (dialFunc, func() *playback)
 
 // timing compares a time of the script with one the client reported.
 type timing func(p *playback, tolerance float64) func(want, got float64) string
+
+// mood is what a playback leaves to chance: reads may take parts of writes, or several.
+type mood struct{ reads, times bool }
 
 func exact(*playback, float64) func(want, got float64) string {
 	return func(want, got float64) string {
@@ -79,7 +84,7 @@ func exact(*playback, float64) func(want, got float64) string {
 }
 
 // busy is what a machine that runs other things may add, in ms.
-const busy = 100
+const busy = 2000
 
 func measured(p *playback, tolerance float64) func(want, got float64) string {
 	return func(want, got float64) string {
@@ -112,7 +117,7 @@ type resettable struct {
 
 func (r *resettable) Read(p []byte) (int, error) {
 	n, err := r.Conn.Read(p)
-	if err == io.EOF && r.reset.Load() {
+	if errors.Is(err, io.EOF) && r.reset.Load() {
 		err = &net.OpError{Op: "read", Err: syscall.ECONNRESET}
 	}
 	return n, err
@@ -146,7 +151,7 @@ func listen(t testing.TB) net.Listener {
 }
 
 // check sends one request to the script and holds the probe's JSON against expected.json.
-func (s *script) check(t *testing.T, over wire, piece int, times timing) {
+func (s *script) check(t *testing.T, over wire, piece int, times timing, free mood) {
 	t.Helper()
 	dial, wait := over(t, *s, piece)
 	c := s.newClient(t, dial)
@@ -168,7 +173,7 @@ func (s *script) check(t *testing.T, over wire, piece int, times timing) {
 		t.Error(err)
 	}
 	checkSample(t, sample, trace.Stream)
-	s.compare(t, out, p, times, piece > 0)
+	s.compare(t, out, p, times, free)
 	if t.Failed() {
 		t.Logf("%s", out)
 	}
@@ -229,7 +234,7 @@ func tableFlags() []string {
 	}
 }
 
-func (s *script) compare(t *testing.T, out []byte, p *playback, times timing, cut bool) {
+func (s *script) compare(t *testing.T, out []byte, p *playback, times timing, free mood) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", "streams", s.name, "expected.json"))
 	if err != nil {
@@ -257,13 +262,15 @@ func (s *script) compare(t *testing.T, out []byte, p *playback, times timing, cu
 				wrong = fmt.Sprintf("want %q in %q", w, g)
 			}
 		case "flags":
-			wrong = wrongFlags(w.([]any), g.([]any), cut)
+			wrong = wrongFlags(w.([]any), g.([]any), free.reads)
 		case "inter_chunk_ms":
-			if !cut {
+			if !free.reads {
 				wrong = wrongGaps(w.([]any), g, want, got, same)
 			}
 		case "tpot_ms":
-			wrong = wrongTPOT(w, g, want, tolerance, p)
+			if !free.times {
+				wrong = wrongTPOT(w, g, want, tolerance)
+			}
 		default:
 			switch wn, number := w.(float64); {
 			case number && strings.HasSuffix(key, "_ms"):
@@ -309,7 +316,6 @@ func wrongFlags(want, got []any, cut bool) string {
 	return cmp.Diff(keep(want), keep(got))
 }
 
-// wrongGaps compares the ends of the gaps, which are instants of the script, not the gaps themselves.
 func wrongGaps(want []any, got any, w, g map[string]any, same func(want, got float64) string) string {
 	list, _ := got.([]any)
 	if len(list) != len(want) {
@@ -330,19 +336,14 @@ func wrongGaps(want []any, got any, w, g map[string]any, same func(want, got flo
 	return ""
 }
 
-func wrongTPOT(want, got any, all map[string]any, tolerance float64, p *playback) string {
+func wrongTPOT(want, got any, all map[string]any, tolerance float64) string {
 	w, number := want.(float64)
 	g, there := got.(float64)
 	if !number || !there {
 		return cmp.Diff(want, got)
 	}
 	n, _ := all["output_tokens"].(float64)
-	slack := max(0.2, 2*tolerance/max(n-1, 1))
-	for scripted, real := range p.at {
-		// The machine's own lateness in playing the script is no error of the client.
-		slack = max(slack, millis(int64(real-scripted))+slack)
-	}
-	if math.Abs(w-g) > slack {
+	if math.Abs(w-g) > max(0.2, 2*tolerance/max(n-1, 1)) {
 		return fmt.Sprintf("want %v, got %v", want, got)
 	}
 	return ""

@@ -16,6 +16,12 @@ type limitError struct{ limit string }
 
 func (e *limitError) Error() string { return "limit passed: " + e.limit }
 
+// cancelError says that the context of an exchange ended, and why.
+type cancelError struct{ cause error }
+
+func (e *cancelError) Error() string { return "cancelled: " + e.cause.Error() }
+func (e *cancelError) Unwrap() error { return e.cause }
+
 const (
 	// limitGrace ends the wait for the end of a body after the end marker.
 	limitGrace = "grace"

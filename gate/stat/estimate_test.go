@@ -48,14 +48,14 @@ func TestStudentQuantiles(t *testing.T) {
 
 // The worked metrics of the verdict rules: latencies in ms, numbers as log ratios.
 var worked = []struct {
-	id               string
-	base, head       []float64
-	a                float64
-	d, s, l, u, r    float64
-	futile           bool
-	mde              float64
-	needed           int
-	floored          bool
+	id            string
+	base, head    []float64
+	a             float64
+	d, s, l, u, r float64
+	futile        bool
+	mde           float64
+	needed        int
+	floored       bool
 }{
 	{id: "X1", base: b4, head: []float64{413, 409, 412, 411}, a: 0.023, d: 0.000013, s: 0.004846, l: -0.007963, u: 0.007990, r: 0.001218},
 	{id: "X2", base: b4, head: []float64{452, 451, 455, 450}, a: 0.023, d: 0.094492, s: 0.003831, l: 0.088186, u: 0.100798, r: 0.093985, mde: 0.0082},

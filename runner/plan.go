@@ -1,0 +1,119 @@
+package runner
+
+import (
+	"context"
+	"net/http"
+	"syscall"
+	"time"
+
+	"github.com/tailgate-ci/tailgate/runner/record"
+	"github.com/tailgate-ci/tailgate/runner/telemetry"
+	"github.com/tailgate-ci/tailgate/runner/workload"
+)
+
+// Plan is everything a session needs. What was declared before slot 0 stands in Run.Declared; the rest is how to do it.
+type Plan struct {
+	// Run is filled in as the session goes; Writer keeps it on disk.
+	Run    *record.Run
+	Writer *record.Writer
+	Clock  record.Clock
+
+	Workload *workload.Workload
+	Arms     map[record.Arm]Target
+	// API says how requests are sent: dialect, model, headers.
+	API API
+
+	// Telemetry may be nil: nothing is observed then, and each round says so.
+	Telemetry *telemetry.Sampler
+	Rules     Rules
+	// Progress is called for each step, from one goroutine at a time; nil for silence.
+	Progress func(Progress)
+}
+
+// Target is how the server of one arm is started and stopped.
+type Target struct {
+	// Start is a shell command; Args are quoted and appended to it.
+	Start string
+	Args  []string
+	// Dir is the arm's worktree. Env is the complete environment but for PORT and TMPDIR, which are fresh for each round.
+	Dir string
+	Env []string
+	// Port is fixed when not 0.
+	Port int
+	// ReadyPath answers 2xx when the server is up, e.g. /health.
+	ReadyPath    string
+	ReadyTimeout time.Duration
+	// Signal asks the server to stop; Grace is how long it may take.
+	Signal syscall.Signal
+	Grace  time.Duration
+	// Mask hides secret values in everything that is shown.
+	Mask func(string) string
+}
+
+// API is how a server is spoken to, equal for both arms.
+type API struct {
+	Dialect string
+	// Model is sent with each request; empty asks the server for its first model.
+	Model  string
+	Header http.Header
+}
+
+// Rules are the judge's answers the runner acts on, handed in as values.
+type Rules struct {
+	// Void lists the rounds that do not count, decided without a latency. It is asked after every round.
+	Void func(*record.Run) []record.Void
+	// Next says whether the session may stop. It is asked after every round.
+	Next func(*record.Run) record.Next
+}
+
+// Progress is one step of a session, for a live view or a log.
+type Progress struct {
+	T    record.Instant
+	Slot int
+	// Slots counts the rounds planned so far, re-runs included.
+	Slots int
+	Arm   record.Arm
+	Pair  int
+	// Phase is one of conditioning, cooldown, start, ready, warmup, measure, drain, stop, done, void, look, incident.
+	Phase string
+	Text  string
+	// Done and Planned count measured requests; Failed those that failed.
+	Done    int
+	Planned int
+	Failed  int
+	// P50 and P99 are of TTFT so far, ms (of the whole answer for services that do not stream); n/a before the first.
+	P50 record.Value
+	P99 record.Value
+}
+
+// say reports a step; it never blocks a round for long because callers keep their callback short.
+func (p *Plan) say(s Progress) {
+	if p.Progress != nil {
+		s.T = p.Clock.Now()
+		p.Progress(s)
+	}
+}
+
+// observing reports whether a GPU is watched: only then do the pauses around the measured interval serve a purpose.
+func (p *Plan) observing() bool {
+	if p.Telemetry == nil {
+		return false
+	}
+	gpus, _, _ := p.Telemetry.GPUs()
+	return len(gpus) > 0
+}
+
+// pause waits for d or until ctx ends, and returns the context's error.
+func pause(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

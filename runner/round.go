@@ -1,0 +1,353 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/tailgate-ci/tailgate/runner/client"
+	"github.com/tailgate-ci/tailgate/runner/record"
+	"github.com/tailgate-ci/tailgate/runner/steady"
+	"github.com/tailgate-ci/tailgate/runner/target"
+)
+
+const (
+	// settle lies between warm-up and the first measured request; a watched GPU gets longer, so that no driver call falls
+	// into the first seconds of the interval.
+	settle, settleGPU = 200 * time.Millisecond, 2 * time.Second
+	// tailLimit is how long arrivals go on after the measured interval, so that its last requests do not meet an emptying
+	// server.
+	tailLimit = 30 * time.Second
+	// startTries is how often a server may fail to start before that is a finding.
+	startTries = 2
+)
+
+var (
+	// errDrain cuts requests that are still open when the drain limit ends.
+	errDrain = errors.New("drain limit")
+	// errStalled cuts a round whose server gives no more tokens.
+	errStalled = errors.New("no progress")
+	// errCrashed ends a warm-up whose server is gone.
+	errCrashed = errors.New("the server exited")
+)
+
+// round measures one arm once.
+type round struct {
+	s      *Session
+	plan   *Plan
+	rd     record.Round
+	rw     *record.RoundWriter
+	server *target.Server
+	client *client.Client
+	// cut aborts everything in flight, with the reason as its cause.
+	cut      context.Context
+	abandon  context.CancelCauseFunc
+	c        *collector
+	seq      int
+	measured *batch
+	vouch    voucher
+}
+
+func newRound(s *Session, rd record.Round, rw *record.RoundWriter) *round {
+	rd.Metrics, rd.Counts.Classes = map[string]record.Metric{}, map[record.Outcome]int{}
+	return &round{s: s, plan: s.plan, rd: rd, rw: rw}
+}
+
+// measure does the whole round: cool down, start, warm up, measure, stop, prove. Its record is complete in r.rd whatever
+// the error; the error says that the session cannot go on.
+func (r *round) measure(ctx context.Context) error {
+	defer r.attend(ctx)()
+	err := r.serve(ctx)
+	if err == nil {
+		err = r.exercise(ctx)
+	}
+	if stopErr := r.stop(ctx); err == nil {
+		err = stopErr
+	}
+	if closeErr := r.finish(); err == nil || errors.Is(err, context.Canceled) {
+		err = errors.Join(closeErr, ctx.Err())
+	}
+	return err
+}
+
+// condition starts the server, offers the load for d unrecorded, and stops it.
+func (r *round) condition(ctx context.Context, d record.Instant) error {
+	defer r.attend(ctx)()
+	r.say("conditioning", time.Duration(d).String())
+	err := r.serve(ctx)
+	if err == nil {
+		limit, cancel := context.WithTimeout(r.cut, time.Duration(d))
+		err = r.warm(limit, func(record.SteadyWindow) steady.Decision { return steady.Continue })
+		cancel()
+		if errors.Is(err, errCrashed) {
+			r.crashed()
+			err = nil
+		}
+	}
+	if stopErr := r.stop(ctx); err == nil {
+		err = stopErr
+	}
+	return errors.Join(err, r.finish())
+}
+
+// attend opens what lives as long as the round: the cut, the collector, the telemetry's sink.
+func (r *round) attend(ctx context.Context) func() {
+	r.cut, r.abandon = context.WithCancelCause(ctx)
+	if r.plan.Telemetry != nil {
+		// A lost telemetry line shows as a gap; the round writer reports the cause when it closes.
+		r.plan.Telemetry.SetSink(func(line []byte) { _ = r.rw.Telemetry(line) })
+	}
+	return func() {
+		if r.plan.Telemetry != nil {
+			r.plan.Telemetry.SetSink(nil)
+		}
+		r.abandon(nil)
+	}
+}
+
+// serve brings a fresh server up, trying once more when it fails, and leaves r.client ready to send.
+func (r *round) serve(ctx context.Context) error {
+	if r.server != nil || r.client != nil {
+		return nil
+	}
+	if r.rd.Slot >= 0 {
+		r.say("cooldown", "")
+		if err := pause(ctx, r.s.run.Declared.Cooldown); err != nil {
+			return err
+		}
+	}
+	for try := 1; ; try++ {
+		err := r.start(ctx, try)
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err := r.s.failed(err, r.rd.Arm, r.rd.Slot, try, r.logPath(try)); err != nil {
+			return err
+		}
+		if stopErr := r.stop(ctx); stopErr != nil {
+			return stopErr
+		}
+		if te, _ := errors.AsType[*target.Error](err); try == startTries || !again(te.ID) {
+			return errStop
+		}
+	}
+}
+
+// again reports whether a failed start deserves a second try; what the runner's own state causes does not.
+func again(id string) bool { return id == record.StartFailed || id == record.StartTimeout }
+
+func (r *round) logPath(try int) string {
+	name := "server.log"
+	if try > 1 {
+		name = fmt.Sprintf("server-try%d.log", try)
+	}
+	rel, err := filepath.Rel(r.plan.Writer.Dir(), filepath.Join(r.rw.Dir(), name))
+	if err != nil {
+		return name
+	}
+	return rel
+}
+
+func (r *round) start(ctx context.Context, try int) error {
+	t := r.plan.Arms[r.rd.Arm]
+	r.say("start", "")
+	r.rd.Phases.Start = r.plan.Clock.Now()
+	server, err := target.Start(ctx, target.Spec{
+		Start: t.Start, Args: t.Args, Dir: t.Dir, Env: t.Env, Port: t.Port, ReadyPath: t.ReadyPath, ReadyTimeout: t.ReadyTimeout,
+		Signal: t.Signal, Grace: t.Grace, LogPath: filepath.Join(r.plan.Writer.Dir(), r.logPath(try)), Probe: r.probe,
+		Clock: r.plan.Clock, Mask: t.Mask,
+	})
+	if err != nil {
+		return err
+	}
+	r.server = server
+	r.rd.Phases.Spawned = r.plan.Clock.Now()
+	if err := server.Ready(ctx, func(text string) { r.say("start", text) }); err != nil {
+		return err
+	}
+	r.rd.Phases.Ready = r.plan.Clock.Now()
+	r.say("ready", fmt.Sprintf("%.1f s", time.Duration(r.rd.Phases.Ready-r.rd.Phases.Start).Seconds()))
+	return r.connect(server.URL())
+}
+
+// connect makes the round's client.
+func (r *round) connect(url string) error {
+	c, err := client.New(r.clientOptions(url))
+	if err != nil {
+		return err
+	}
+	r.client = c
+	r.rd.Client.Address, r.rd.Client.Dialect = c.Address(), r.plan.API.Dialect
+	return nil
+}
+
+func (r *round) clientOptions(url string) client.Options {
+	api := r.plan.API
+	return client.Options{
+		URL: url, Dialect: api.Dialect, Model: api.Model, Header: api.Header, Limits: r.s.run.Declared.Limits, Clock: r.plan.Clock,
+	}
+}
+
+// probe asks a server that says it is up for one real answer.
+func (r *round) probe(ctx context.Context, url string) error {
+	c, err := client.New(r.clientOptions(url))
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return c.Probe(ctx)
+}
+
+// exercise warms the server up and measures it.
+func (r *round) exercise(ctx context.Context) error {
+	if r.server != nil {
+		defer r.watch()()
+	}
+	if err := r.warmUp(); err != nil || r.rd.Steady.End == "cap" {
+		return errors.Join(err, ctx.Err())
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	err := r.interval()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
+}
+
+// warmUp offers the warm-up traffic until the declared rule decides.
+func (r *round) warmUp() error {
+	detector := steady.New(r.s.run.Declared.Warmup)
+	var last record.SteadyWindow
+	err := r.warm(r.cut, func(w record.SteadyWindow) steady.Decision {
+		decision := detector.Observe(w)
+		now, report := r.plan.Clock.Now(), detector.Report()
+		if report.MetAt == report.Windows {
+			r.rd.Phases.Met = now
+		}
+		if decision == steady.Confirmed || decision == steady.WithFailures {
+			r.rd.Phases.Confirmed = now
+		}
+		last = w
+		r.say("warmup", windowText(report, last))
+		return decision
+	})
+	r.rd.Steady = detector.Report()
+	if r.rd.Steady.End == "started_with_failures" {
+		r.flag("started_with_failures")
+	}
+	if errors.Is(err, errCrashed) {
+		r.crashed()
+		return nil
+	}
+	return err
+}
+
+func windowText(r record.SteadyReport, w record.SteadyWindow) string {
+	text := fmt.Sprintf("window %d", r.Windows)
+	if d, ok := w.Delivered.Finite(); ok {
+		text += fmt.Sprintf(", delivered %.0f %%", 100*d)
+	}
+	if l, ok := w.Latency.Finite(); ok {
+		text += fmt.Sprintf(", %.3g ms a token", l)
+	}
+	if w.Failed > 0 {
+		text += fmt.Sprintf(", %d failed", w.Failed)
+	}
+	return text
+}
+
+// interval measures. Before it, the garbage of the warm-up is collected, so that the interval does not pay for it.
+func (r *round) interval() error {
+	gap := settle
+	if r.plan.observing() {
+		gap = settleGPU
+	}
+	runtime.GC()
+	declared := r.s.run.Declared
+	plan, err := r.plan.Workload.Plan(declared.Measure, declared.Warmup.Window)
+	if err != nil {
+		return err
+	}
+	m0 := r.plan.Clock.Now() + record.Instant(gap)
+	m1 := m0 + record.Instant(declared.Measure)
+	r.rd.Phases.M0, r.rd.Phases.M1 = m0, m1
+	requests := slices.Concat(plan.Measured, plan.Tail)
+	b := newBatch(requests, m0, r.seq, func(i int, due record.Instant) record.Phase {
+		if i < len(plan.Measured) && due < m1 {
+			return record.PhaseMeasure
+		}
+		return record.PhaseTail
+	})
+	r.measured = b
+	r.say("measure", fmt.Sprintf("%s, %d requests", declared.Measure, len(plan.Measured)))
+	r.vouch.begin()
+	err = r.offerInterval(b, len(plan.Measured), m1)
+	r.rd.Phases.Drained = r.plan.Clock.Now()
+	r.rd.Client.WireSHA256 = b.wireDigest(func(i int) bool { return i < len(plan.Measured) })
+	return err
+}
+
+// offerInterval sends the measured requests and the tail, ends the tail when the measured ones are done, and cuts what is
+// open at the drain limit.
+func (r *round) offerInterval(b *batch, measured int, m1 record.Instant) error {
+	releasing, stopReleasing := context.WithCancel(r.cut)
+	defer stopReleasing()
+	pending := newPending(measured)
+	r.c = (&collector{
+		writer: r.rw, broke: r.abandon, cause: r.cause,
+		seen: func(s record.Sample) {
+			if s.Seq-b.seq < measured && pending.done() {
+				stopReleasing()
+			}
+		},
+		tick: func(done, failed int, p50, p99 record.Value) {
+			r.plan.say(Progress{
+				Slot: r.rd.Slot, Slots: r.s.slot, Arm: r.rd.Arm, Pair: r.rd.Pair, Phase: "measure", Done: done, Planned: measured, Failed: failed, P50: p50, P99: p99,
+			})
+		},
+	}).start()
+	limits := r.s.run.Declared.Limits
+	tail := time.AfterFunc(r.plan.Clock.Until(m1)+tailLimit, stopReleasing)
+	defer tail.Stop()
+	drain := time.AfterFunc(r.plan.Clock.Until(m1)+limits.Drain, func() { r.abandon(errDrain) })
+	defer drain.Stop()
+	watch := newProgress(r.plan.Clock)
+	o := &offering{client: r.client, clock: r.plan.Clock, workload: r.plan.Workload, results: r.c.results, tap: watch.token}
+	defer watch.guard(limits.NoProgress, &o.open, func() { r.abandon(errStalled) })()
+	sent := false
+	err := o.run(releasing, r.cut, func() *batch {
+		if sent {
+			return nil
+		}
+		sent = true
+		return b
+	})
+	r.vouch.end()
+	if context.Cause(r.cut) == nil || errors.Is(context.Cause(r.cut), errStalled) {
+		o.leftover(b, measured, r.cause())
+	}
+	return errors.Join(err, r.c.close())
+}
+
+func (r *round) say(phase, text string) {
+	r.plan.say(Progress{Slot: r.rd.Slot, Slots: r.s.slot, Arm: r.rd.Arm, Pair: r.rd.Pair, Phase: phase, Text: text})
+	if phase != "warmup" || text == "" {
+		slot := r.rd.Slot
+		r.s.journal(record.Event{Name: phase, Slot: &slot, Arm: r.rd.Arm, Text: text})
+	}
+}
+
+func (r *round) flag(name string) {
+	if !slices.Contains(r.rd.Flags, name) {
+		r.rd.Flags = append(r.rd.Flags, name)
+	}
+}

@@ -1,0 +1,227 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"github.com/tailgate-ci/tailgate/runner/record"
+	"github.com/tailgate-ci/tailgate/runner/target"
+)
+
+// errStop ends a session early on the strength of an incident that is already on record.
+var errStop = errors.New("the session cannot go on")
+
+// Session measures the rounds of one plan.
+type Session struct {
+	plan *Plan
+	run  *record.Run
+	// do measures one round; tests put their own here.
+	do func(context.Context, record.Round) error
+	// slot is the next free slot number; rerun counts the extra pairs spent.
+	slot  int
+	pair  int
+	rerun int
+}
+
+// NewSession prepares a session; nothing runs yet.
+func NewSession(p *Plan) *Session {
+	s := &Session{plan: p, run: p.Run}
+	s.do = s.measureRound
+	return s
+}
+
+// Run measures until the judge says stop, the last look is done, or something ends the session. What ended it stands in
+// the run's status and incidents; the returned error is only for what could not be put on record (a full disk, a bug).
+// A cancelled context gives status cancelled and no error.
+func (s *Session) Run(ctx context.Context) error {
+	s.run.Status = record.StatusRunning
+	if err := s.save("session_started"); err != nil {
+		return s.broken(err)
+	}
+	err := s.measure(ctx)
+	switch {
+	case ctx.Err() != nil:
+		s.run.Status = record.StatusCancelled
+	case err == nil || errors.Is(err, errStop):
+		s.run.Status = record.StatusComplete
+	default:
+		return s.broken(err)
+	}
+	s.run.Finished = s.plan.Clock.Now()
+	if err := s.save("session_" + string(s.run.Status)); err != nil {
+		return s.broken(err)
+	}
+	return nil
+}
+
+func (s *Session) measure(ctx context.Context) error {
+	if err := s.condition(ctx); err != nil {
+		return err
+	}
+	order := s.run.Declared.Order
+	for k := 0; 2*k+1 < len(order); k++ {
+		if err := s.measurePair(ctx, order[2*k], order[2*k+1]); err != nil {
+			return err
+		}
+		if next := s.plan.Rules.Next(s.run); next.Stop {
+			s.plan.say(Progress{Slot: s.slot - 1, Phase: "look", Text: next.Reason})
+			return nil
+		}
+	}
+	return nil
+}
+
+// measurePair runs two adjacent rounds, and runs them again on new slots while one of them is void and the budget lasts.
+func (s *Session) measurePair(ctx context.Context, first, second record.Arm) error {
+	var rerunOf [2]*int
+	for {
+		slots, good, err := s.tryPair(ctx, [2]record.Arm{first, second}, rerunOf)
+		if err != nil {
+			return err
+		}
+		if good {
+			return nil
+		}
+		if next := s.plan.Rules.Next(s.run); next.Stop {
+			s.plan.say(Progress{Slot: s.slot - 1, Phase: "look", Text: next.Reason})
+			return errStop
+		}
+		if s.rerun >= s.run.Declared.MaxVoid {
+			s.plan.say(Progress{Slot: s.slot - 1, Phase: "void", Text: fmt.Sprintf("the budget of %d extra pairs is spent", s.run.Declared.MaxVoid)})
+			return errStop
+		}
+		s.rerun++
+		rerunOf = slots
+	}
+}
+
+// tryPair measures one pair; the second round is not run when the first is void.
+func (s *Session) tryPair(ctx context.Context, arms [2]record.Arm, rerunOf [2]*int) (slots [2]*int, good bool, err error) {
+	pair := s.pair
+	s.pair++
+	for i, arm := range arms {
+		slot := s.slot
+		s.slot++
+		slots[i] = &slot
+		rd := record.Round{Slot: slot, Arm: arm, Pair: pair, RerunOf: rerunOf[i], State: record.RoundRunning}
+		if err := s.do(ctx, rd); err != nil {
+			return slots, false, err
+		}
+		if s.unusable(slot) {
+			return slots, false, nil
+		}
+	}
+	return slots, true, nil
+}
+
+// unusable reports whether a slot's round is void or was cut short, and says so.
+func (s *Session) unusable(slot int) bool {
+	for _, v := range s.plan.Rules.Void(s.run) {
+		if v.Slot == slot {
+			s.plan.say(Progress{Slot: slot, Phase: "void", Text: v.Rule + ": " + v.Evidence})
+			return true
+		}
+	}
+	i := slices.IndexFunc(s.run.Rounds, func(r record.Round) bool { return r.Slot == slot })
+	return i < 0 || s.run.Rounds[i].State != record.RoundComplete
+}
+
+// condition starts each arm once, base first, and offers the load without recording anything that is judged: page and
+// compile caches fill alike, and a build that does not start is found before a pair is spent.
+func (s *Session) condition(ctx context.Context) error {
+	c := s.run.Declared.Conditioning
+	for _, step := range []struct {
+		arm  record.Arm
+		long int64
+	}{{record.Base, int64(c.Base)}, {record.Head, int64(c.Head)}} {
+		if step.long == 0 {
+			continue
+		}
+		rw, err := s.plan.Writer.Conditioning(step.arm)
+		if err != nil {
+			return err
+		}
+		r := newRound(s, record.Round{Slot: -1, Arm: step.arm, State: record.RoundRunning}, rw)
+		if err := r.condition(ctx, record.Instant(step.long)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Session) measureRound(ctx context.Context, rd record.Round) error {
+	rw, err := s.plan.Writer.Round(rd.Slot, rd.Arm)
+	if err != nil {
+		return err
+	}
+	r := newRound(s, rd, rw)
+	err = r.measure(ctx)
+	s.run.Rounds = append(s.run.Rounds, r.rd)
+	if saveErr := s.save("round_" + string(r.rd.State)); err == nil {
+		err = saveErr
+	}
+	if err == nil {
+		err = ctx.Err()
+	}
+	return err
+}
+
+// incident puts a fact on record that ends a try, a round or the session.
+func (s *Session) incident(in record.Incident) {
+	in.T = s.plan.Clock.Now()
+	s.run.Incidents = append(s.run.Incidents, in)
+	s.journal(record.Event{Name: in.ID, Slot: in.Slot, Arm: in.Arm, Text: in.Text})
+	p := Progress{Slot: -1, Arm: in.Arm, Phase: "incident", Text: in.ID + ": " + in.Text}
+	if in.Slot != nil {
+		p.Slot = *in.Slot
+	}
+	s.plan.say(p)
+}
+
+// failed turns an error of the target into an incident; other errors are returned as they are.
+func (s *Session) failed(err error, arm record.Arm, slot, try int, log string) error {
+	te, ok := errors.AsType[*target.Error](err)
+	if !ok {
+		return err
+	}
+	in := record.Incident{ID: te.ID, Arm: arm, Try: try, Exit: te.Exit, Text: te.Text, Log: log, Tail: te.Tail}
+	if slot >= 0 {
+		in.Slot = &slot
+	}
+	s.incident(in)
+	return nil
+}
+
+func (s *Session) journal(e record.Event) {
+	e.T = s.plan.Clock.Now()
+	// A journal that cannot be written shows again, and is reported, when run.json is saved.
+	_ = s.plan.Writer.Journal(e)
+}
+
+func (s *Session) save(event string) error {
+	s.journal(record.Event{Name: event})
+	return s.plan.Writer.Save(s.run)
+}
+
+// broken records why a session ended that could not write, and tries to leave a readable run.json.
+func (s *Session) broken(err error) error {
+	id, text := record.WriteFailed, "the run folder could not be written; check the disk and its permissions"
+	switch {
+	case errors.Is(err, record.ErrDiskFull):
+		id, text = record.DiskFull, "the disk that holds the run folder is full; free space or choose another place with --out"
+	case !isFileError(err):
+		id, text = record.InternalFault, "tailgate itself failed; please report this with the run folder"
+	}
+	s.run.Status = record.StatusBroken
+	s.run.Finished = s.plan.Clock.Now()
+	s.incident(record.Incident{ID: id, Text: fmt.Sprintf("%s (%v)", text, err)})
+	return errors.Join(err, s.plan.Writer.Save(s.run))
+}
+
+func isFileError(err error) bool {
+	_, ok := errors.AsType[*fs.PathError](err)
+	return ok
+}

@@ -1,0 +1,293 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/tailgate-ci/tailgate/baseline/build"
+	"github.com/tailgate-ci/tailgate/gate"
+	"github.com/tailgate-ci/tailgate/internal/config"
+	"github.com/tailgate-ci/tailgate/internal/proc"
+	"github.com/tailgate-ci/tailgate/runner"
+	"github.com/tailgate-ci/tailgate/runner/record"
+	"github.com/tailgate-ci/tailgate/runner/telemetry"
+	"github.com/tailgate-ci/tailgate/runner/workload"
+)
+
+// comparison is one session from two refs to a judgement.
+type comparison struct {
+	app *app
+	// repo is the root of the repository; policy how the team decides; both are known before anything starts.
+	repo   string
+	policy policySource
+	// refs as the user named them.
+	refs build.ResolveOptions
+	// out is the run folder; empty for .tailgate/runs/ID below home, which is the repository unless set.
+	out, home string
+	// args are the command line, for the record.
+	args []string
+	// runner names the CI runner, empty at a terminal.
+	runner record.Runner
+	// progress receives the steps.
+	progress io.Writer
+
+	id        string
+	file      *config.File
+	gpu       string
+	judge     gate.Policy
+	revisions build.Revisions
+	workload  *workload.Workload
+	run       *record.Run
+	writer    *record.Writer
+	clock     record.Clock
+	trees     string
+	arms      map[record.Arm]arm
+}
+
+// outcome is what a comparison leaves behind.
+type outcome struct {
+	dir       string
+	run       *record.Run
+	judgement gate.Judgement
+}
+
+// compare does the whole job. Errors of usage come before a run folder exists; afterwards everything that goes wrong is
+// on record there, and judged.
+func (c *comparison) compare(ctx context.Context) (*outcome, error) {
+	if err := c.resolve(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.open(); err != nil {
+		return nil, err
+	}
+	defer c.writer.Close() //nolint:errcheck // every file was synced when it was written
+	fmt.Fprintf(c.progress, "run %s: base %.12s, head %.12s\n", c.id, c.run.Arms.Base.Commit, c.run.Arms.Head.Commit)
+	err := c.measure(ctx)
+	removeErr := c.removeTrees()
+	if ctx.Err() != nil {
+		return nil, c.cancelled(ctx)
+	}
+	if err != nil && c.run.Status != record.StatusBroken {
+		return nil, errors.Join(err, removeErr)
+	}
+	if removeErr != nil {
+		c.note("worktree_left", removeErr.Error())
+	}
+	j, judgeErr := writeJudgement(c.writer.Dir(), c.writer.Dir(), c.run, c.judge)
+	if judgeErr != nil {
+		// A full disk leaves a readable run; its verdict is still said on the terminal.
+		fmt.Fprintf(c.app.err, "tailgate: the report could not be written: %v\n", judgeErr)
+	}
+	return &outcome{dir: c.writer.Dir(), run: c.run, judgement: j}, nil
+}
+
+// resolve turns refs, policy and workload into facts; nothing is written yet.
+func (c *comparison) resolve(ctx context.Context) error {
+	var err error
+	if c.file, err = c.policy.read(ctx, c.repo); err != nil {
+		return err
+	}
+	if err := c.file.Runnable(); err != nil {
+		return usage(err, "")
+	}
+	c.gpu = gpuMode(c.file)
+	c.judge = policyOf(c.file, c.gpu)
+	c.refs.AllowEqual = c.file.Arms.Present()
+	var notes []string
+	if c.revisions, notes, err = build.Resolve(ctx, c.repo, c.refs); err != nil {
+		if _, ok := errors.AsType[*build.UsageError](err); ok {
+			return usage(err, "")
+		}
+		return err
+	}
+	if c.workload, err = c.policy.workload(ctx, c.repo, c.file); err != nil {
+		return err
+	}
+	if err := c.fits(); err != nil {
+		return err
+	}
+	c.arms = map[record.Arm]arm{}
+	for _, name := range []record.Arm{record.Base, record.Head} {
+		f, err := c.policy.target(ctx, c.repo, c.file, c.commit(name))
+		if err != nil {
+			return err
+		}
+		c.arms[name] = armOf(f, name)
+	}
+	if base, head := c.arms[record.Base], c.arms[record.Head]; c.file.Arms.Present() && base.sameAs(head) {
+		return usage(errors.New("arms.base and arms.head are the same: nothing to compare"), "give one of them args or env that the other lacks")
+	}
+	c.id = newID()
+	c.clock = record.NewClock()
+	c.run = c.planned(notes)
+	return nil
+}
+
+// fits checks that a round of this workload can carry the policy.
+func (c *comparison) fits() error {
+	measure, window := time.Duration(c.file.Load.Measure), time.Duration(c.file.Warmup.Window)
+	plan, err := c.workload.Plan(measure, window)
+	if err != nil {
+		return usage(err, "shorten load.measure, or build a longer workload")
+	}
+	if _, _, err := gate.Gateable(c.judge, len(plan.Measured), c.streams()); err != nil {
+		return usage(err, "")
+	}
+	return nil
+}
+
+func (c *comparison) streams() bool { return runner.Streams(c.workload) }
+
+func (c *comparison) commit(name record.Arm) string {
+	if name == record.Base {
+		return c.revisions.Base.Commit
+	}
+	return c.revisions.Head.Commit
+}
+
+// planned is the run before anything was built.
+func (c *comparison) planned(notes []string) *record.Run {
+	kind := record.KindRevisions
+	if c.file.Arms.Present() {
+		kind = record.KindSwitch
+	}
+	run := &record.Run{
+		Schema: record.Schema, ID: c.id, Kind: kind, Status: record.StatusPlanned, Epoch: c.clock.Epoch(), Tailgate: tool(),
+		Command: c.app.masked(c.args), Declared: declare(c.file, c.judge, c.id, c.gpu),
+		Workload:    c.workload.Info(time.Duration(c.file.Load.Measure)),
+		Environment: record.Environment{Runner: c.runner},
+		Fidelity:    c.workload.Fidelity(),
+	}
+	run.Declared.Policy.Commit, run.Declared.Policy.Path, run.Declared.Policy.First = c.policy.commit, c.policy.path, c.policy.first
+	for name, rev := range map[record.Arm]build.Revision{record.Base: c.revisions.Base, record.Head: c.revisions.Head} {
+		info := &record.ArmInfo{
+			Ref: rev.Ref, Commit: rev.Commit, Strategy: rev.Strategy, Ahead: rev.Ahead, Subject: rev.Subject,
+			Start: c.arms[name].target.Start, Args: c.arms[name].args, Env: c.arms[name].envNames(),
+		}
+		if name == record.Base {
+			run.Arms.Base = info
+		} else {
+			run.Arms.Head = info
+		}
+	}
+	for _, text := range notes {
+		run.Notes = append(run.Notes, record.Note{ID: "revisions", Text: text})
+	}
+	return run
+}
+
+// open creates the run folder; from here on everything is on record.
+func (c *comparison) open() error {
+	dir := c.out
+	if dir == "" {
+		dir = filepath.Join(cmp.Or(c.home, c.repo), ".tailgate", "runs", c.id)
+	}
+	w, err := record.Create(dir, c.run)
+	if err != nil {
+		return usage(err, "choose another folder with --out")
+	}
+	c.writer = w
+	if err := os.WriteFile(filepath.Join(dir, "policy.yaml"), c.policy.text, 0o600); err != nil {
+		return err
+	}
+	return keepWorkload(dir, c.workload)
+}
+
+// measure builds both arms and runs the session. Its error means that the run could not be completed or put on record.
+func (c *comparison) measure(ctx context.Context) error {
+	ok, err := c.buildArms(ctx)
+	if err != nil || !ok {
+		return c.close(err)
+	}
+	sampler, err := c.observe(ctx)
+	if unavailable, ok := errors.AsType[*telemetry.UnavailableError](err); ok {
+		c.incident(record.Incident{ID: record.TelemetryMissing, Text: unavailable.Error()})
+		return c.close(nil)
+	}
+	if err != nil {
+		return c.close(err)
+	}
+	defer sampler.Close() //nolint:errcheck // sensors are killed if they do not leave
+	targets := map[record.Arm]runner.Target{}
+	for name, arm := range c.arms {
+		targets[name] = c.app.targetOf(arm, c.tree(name), c.id)
+	}
+	view := newView(c.progress, c.run, c.app)
+	defer view.close()
+	plan := &runner.Plan{
+		Run: c.run, Writer: c.writer, Clock: c.clock, Workload: c.workload, Arms: targets,
+		API:       runner.API{Dialect: c.file.Target.Dialect, Model: c.file.Target.Model},
+		Telemetry: sampler, Rules: rules(c.judge), Progress: view.step,
+	}
+	return runner.NewSession(plan).Run(ctx)
+}
+
+// observe starts the sensors and notes the machine.
+func (c *comparison) observe(ctx context.Context) (*telemetry.Sampler, error) {
+	sensor := c.app.sensor(c.file.Telemetry.NVML)
+	s, err := telemetry.Start(ctx, telemetry.Options{
+		Mode: c.gpu, Interval: time.Duration(c.file.Telemetry.Interval), Sensor: sensor,
+		Env:   proc.Environ(c.app.lookup, c.app.environ, proc.Sensor, nil, nil),
+		Clock: c.clock, Dir: filepath.Join(c.writer.Dir(), "telemetry"),
+	})
+	if err != nil {
+		return nil, err
+	}
+	env := &c.run.Environment
+	env.GPUs, env.Caps, env.GPUReason = s.GPUs()
+	env.Host = s.Host()
+	return s, nil
+}
+
+// close ends a run that has nothing to measure, or that could not go on.
+func (c *comparison) close(err error) error {
+	c.run.Status = record.StatusComplete
+	if err != nil {
+		c.run.Status = record.StatusBroken
+		c.incident(record.Incident{ID: record.InternalFault, Text: err.Error()})
+	}
+	c.run.Finished = c.clock.Now()
+	return errors.Join(err, c.writer.Save(c.run))
+}
+
+// cancelled leaves a partial run behind and says where it is.
+func (c *comparison) cancelled(ctx context.Context) error {
+	c.run.Status = record.StatusCancelled
+	c.run.Finished = c.clock.Now()
+	err := c.writer.Save(c.run)
+	return &exitError{
+		code: cancelCode(ctx), err: errors.Join(fmt.Errorf("cancelled; what was measured is in %s", c.writer.Dir()), err),
+		hint: "a cancelled run is never judged; run again for a verdict",
+	}
+}
+
+func (c *comparison) incident(in record.Incident) {
+	in.T = c.clock.Now()
+	c.run.Incidents = append(c.run.Incidents, in)
+	// The journal repeats what run.json holds; a journal that cannot be written shows when run.json is saved.
+	_ = c.writer.Journal(record.Event{T: in.T, Name: in.ID, Arm: in.Arm, Text: in.Text})
+	fmt.Fprintf(c.progress, "%s: %s\n", in.ID, in.Text)
+}
+
+func (c *comparison) note(id, text string) {
+	c.run.Notes = append(c.run.Notes, record.Note{ID: id, Text: text})
+	if err := c.writer.Save(c.run); err != nil {
+		fmt.Fprintf(c.app.err, "tailgate: %v\n", err)
+	}
+}
+
+// newID names a run: when it was made, and eight random digits.
+func newID() string {
+	var b [4]byte
+	// crypto/rand.Read never fails.
+	_, _ = rand.Read(b[:])
+	return time.Now().UTC().Format("20060102-150405") + "-" + hex.EncodeToString(b[:])
+}

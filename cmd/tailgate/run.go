@@ -1,0 +1,89 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/tailgate-ci/tailgate/baseline/build"
+	"github.com/tailgate-ci/tailgate/gate/report"
+)
+
+func (a *app) runCommand() *cobra.Command {
+	var base, head, strategy, file, out string
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Compare two revisions as .tailgate.yaml says",
+		Long: `run builds base and head in worktrees of their own, measures them in interleaved rounds, judges, and prints the report.
+The exit code is the verdict: 0 pass, 1 fail, 2 usage, 3 inconclusive, 4 invalid.`,
+		Example: `  tailgate run                               # HEAD against its merge base with the default branch
+  tailgate run --base v1.4.0 --strategy ref  # HEAD against a release
+  tailgate run --out /data/runs/today`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			repo, err := repository(cmd.Context(), ".")
+			if err != nil {
+				return err
+			}
+			c := &comparison{
+				app: a, repo: repo, out: out, args: append([]string{"run"}, flagsOf(cmd)...), progress: a.err,
+				policy: policySource{path: file},
+				refs:   build.ResolveOptions{Base: base, Head: head, Strategy: strategy},
+			}
+			o, err := c.compare(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return a.show(o)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&base, "base", "", "base ref (default: the remote's default branch, main or master)")
+	f.StringVar(&head, "head", "", "head ref (default: HEAD)")
+	f.StringVar(&strategy, "strategy", "merge-base", "merge-base: base is where head branched off; ref: base as it stands")
+	f.StringVar(&file, "config", ".tailgate.yaml", "the configuration, relative to the repository")
+	f.StringVar(&out, "out", "", "run folder to create (default: .tailgate/runs/ID)")
+	return cmd
+}
+
+// show prints the report and the run folder, and ends with the verdict's exit code.
+func (a *app) show(o *outcome) error {
+	fmt.Fprintln(a.err)
+	if err := report.Text(a.out, o.run, o.judgement, a.reportOptions(o.dir)); err != nil {
+		return err
+	}
+	return verdictExit(o.judgement.Verdict)
+}
+
+func (a *app) reportOptions(dir string) report.Options {
+	return report.Options{ASCII: a.ascii, RunFolder: dir}
+}
+
+// flagsOf lists the flags the user set, for the record.
+func flagsOf(cmd *cobra.Command) []string {
+	var set []string
+	cmd.Flags().Visit(func(f *pflag.Flag) { set = append(set, "--"+f.Name+"="+f.Value.String()) })
+	return set
+}
+
+// repository is the root of the git repository that holds dir.
+func repository(ctx context.Context, dir string) (string, error) {
+	var out, errOut bytes.Buffer
+	cmd := exec.CommandContext(ctx, "git", "rev-parse", "--show-toplevel")
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &errOut
+	if err := cmd.Run(); err != nil {
+		if errors.Is(err, exec.ErrNotFound) {
+			return "", usage(errors.New("git is not on PATH"), "install git")
+		}
+		wd, _ := os.Getwd()
+		return "", usage(fmt.Errorf("%s is not inside a git repository", wd), "change into the repository of your service, or try `tailgate demo`")
+	}
+	return strings.TrimSpace(out.String()), nil
+}

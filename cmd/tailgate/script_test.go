@@ -1,0 +1,273 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/tailgate-ci/tailgate/gate"
+	"github.com/tailgate-ci/tailgate/runner/record"
+	"github.com/tailgate-ci/tailgate/runner/workload"
+)
+
+func TestMain(m *testing.M) { testscript.Main(m, map[string]func(){"tailgate": main}) }
+
+// TestScripts runs the command line by line, as its users do. Sessions are short: 100 ms warm-up windows, a second measured,
+// medians only; what they decide is proven elsewhere.
+func TestScripts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("measures for a minute; run without -short")
+	}
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("HOME", env.WorkDir)
+			env.Setenv("XDG_CACHE_HOME", filepath.Join(env.WorkDir, ".cache"))
+			env.Setenv("GIT_CONFIG_GLOBAL", "/dev/null")
+			for _, who := range []string{"AUTHOR", "COMMITTER"} {
+				env.Setenv("GIT_"+who+"_NAME", "script")
+				env.Setenv("GIT_"+who+"_EMAIL", "script@example.com")
+			}
+			return nil
+		},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"service":   serviceCommand,
+			"exit":      exitCommand,
+			"interrupt": interruptCommand,
+			"gone":      goneCommand,
+			"runjson":   runJSONCommand,
+			"replace":   replaceCommand,
+		},
+		Condition: func(cond string) (bool, error) {
+			if cond == "namespaces" {
+				return exec.Command("unshare", "-rm", "true").Run() == nil, nil
+			}
+			return false, fmt.Errorf("unknown condition %q", cond)
+		},
+	})
+}
+
+// serviceCommand makes a repository with a simulated service: `service DIR`. Its two commits differ in a revision number.
+func serviceCommand(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: service DIR")
+	}
+	dir := ts.MkAbs(args[0])
+	ts.Check(os.MkdirAll(dir, 0o755))
+	ts.Check(workload.Write(filepath.Join(dir, "workload"), shortWorkload(ts)))
+	ts.Check(os.WriteFile(filepath.Join(dir, ".tailgate.yaml"), []byte(servicePolicy), 0o644))
+	ts.Check(os.WriteFile(filepath.Join(dir, ".gitignore"), []byte("/out/\n"), 0o644))
+	git := func(args ...string) {
+		cmd := exec.Command("git", args...)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_AUTHOR_NAME=s", "GIT_AUTHOR_EMAIL=s@example.com", "GIT_COMMITTER_NAME=s", "GIT_COMMITTER_EMAIL=s@example.com")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			ts.Fatalf("git %v: %v\n%s", args, err, out)
+		}
+	}
+	git("init", "-q", "-b", "main")
+	for i, subject := range []string{"Serve", "Change nothing that matters"} {
+		text := fmt.Sprintf(`{"revision": "%d", "prefill_per_token": "0.1ms"}`+"\n", i+1)
+		ts.Check(os.WriteFile(filepath.Join(dir, "sim.json"), []byte(text), 0o644))
+		git("add", "-A")
+		git("commit", "-q", "-m", subject)
+	}
+}
+
+const servicePolicy = `version: 1
+target:
+  build: mkdir -p out && cp sim.json out/
+  outputs: [out/**]
+  start: exec tailgate sim --config out/sim.json --port "$PORT"
+  ready: {path: /health, timeout: 10s}
+  stop: {grace: 2s}
+workload: workload
+load: {measure: 1s}
+warmup: {window: 100ms, windows: 5, band: 60%, trend: 60%, trend_windows: 5, cap: 5s}
+rounds: {min: 3, max: 3, max_void: 6}
+conditioning: {base: 0s, head_max: 0s}
+cooldown: {pause: 0s}
+tolerance:
+  ttft_p50: {relative: 60%, force: true}
+telemetry: {gpu: off}
+`
+
+// shortWorkload is 100 requests a second for five seconds.
+func shortWorkload(ts *testscript.TestScript) *workload.Workload {
+	const gap, count = 10 * time.Millisecond, 500
+	turns := make([]workload.Turn, count)
+	for i := range turns {
+		id := fmt.Sprintf("r%03d", i)
+		turns[i] = workload.Turn{
+			ID: id, Conv: id, N: 1, At: time.Duration(i) * gap, InTokens: 40,
+			Prompt: &workload.Text{Inline: id + strings.Repeat(" word", 39)}, Out: workload.Output{Mode: workload.Force, Tokens: 4},
+		}
+	}
+	w, err := workload.New(workload.Manifest{
+		Name: "short", Version: 1, Seed: "1", Source: workload.Source{Importer: "synthetic"},
+		Arrivals: workload.Arrivals{Kind: "generated", SpanNS: int64(count * gap)}, Output: workload.OutputPolicy{Mode: workload.Force},
+	}, turns, nil)
+	ts.Check(err)
+	return w
+}
+
+// exitCommand runs a command line and wants one exit code: `exit 2 tailgate run`. Its output is there for stdout and stderr.
+func exitCommand(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) < 2 {
+		ts.Fatalf("usage: exit CODE COMMAND...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	err = ts.Exec(args[1], args[2:]...)
+	got := 0
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		got = exit.ExitCode()
+	} else if err != nil {
+		ts.Fatalf("%v", err)
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+// interruptCommand runs tailgate, sends SIGINT once its progress shows a text, and wants exit code 130 within the budget:
+// `interrupt TEXT tailgate run`.
+func interruptCommand(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) < 2 {
+		ts.Fatalf("usage: interrupt TEXT COMMAND...")
+	}
+	out := filepath.Join(ts.Getenv("WORK"), "interrupted")
+	f, err := os.Create(out)
+	ts.Check(err)
+	defer f.Close()
+	path, err := exec.LookPath(args[1])
+	ts.Check(err)
+	cmd := exec.Command(path, args[2:]...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = ts.MkAbs("."), f, f
+	cmd.Env = scriptEnv(ts)
+	ts.Check(cmd.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	deadline := time.After(30 * time.Second)
+	for {
+		text, err := os.ReadFile(out)
+		ts.Check(err)
+		if bytes.Contains(text, []byte(args[0])) {
+			break
+		}
+		select {
+		case err := <-ended:
+			ts.Fatalf("ended before %q: %v\n%s", args[0], err, text)
+		case <-deadline:
+			_ = cmd.Process.Kill()
+			ts.Fatalf("never said %q:\n%s", args[0], text)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	ts.Check(cmd.Process.Signal(syscall.SIGINT))
+	began := time.Now()
+	<-ended
+	text, err := os.ReadFile(out)
+	ts.Check(err)
+	ts.Logf("%s", text)
+	if code := cmd.ProcessState.ExitCode(); code != gate.ExitInterrupted {
+		ts.Fatalf("exit code %d, want %d", code, gate.ExitInterrupted)
+	}
+	if took := time.Since(began); took > interruptBudget+time.Second {
+		ts.Fatalf("took %s to stop", took)
+	}
+}
+
+// scriptEnv is the script's environment as a list.
+func scriptEnv(ts *testscript.TestScript) []string {
+	var env []string
+	for _, name := range []string{"PATH", "HOME", "WORK", "TMPDIR", "XDG_CACHE_HOME", "GIT_CONFIG_GLOBAL", "TESTSCRIPT_COMMAND"} {
+		if v := ts.Getenv(name); v != "" {
+			env = append(env, name+"="+v)
+		}
+	}
+	return env
+}
+
+// goneCommand wants that no process of this script is left: none has the work folder in its command line, environment or
+// working folder.
+func goneCommand(ts *testscript.TestScript, _ bool, _ []string) {
+	work := ts.Getenv("WORK")
+	var left []string
+	deadline := time.Now().Add(2 * time.Second)
+	for {
+		left = left[:0]
+		dirs, err := filepath.Glob("/proc/[0-9]*")
+		ts.Check(err)
+		for _, dir := range dirs {
+			if filepath.Base(dir) == strconv.Itoa(os.Getpid()) {
+				continue
+			}
+			cmdline, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
+			environ, _ := os.ReadFile(filepath.Join(dir, "environ"))
+			if bytes.Contains(cmdline, []byte(work)) || bytes.Contains(environ, []byte(work)) {
+				left = append(left, filepath.Base(dir)+" "+string(bytes.ReplaceAll(cmdline, []byte{0}, []byte(" "))))
+			}
+		}
+		if len(left) == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("left behind:\n%s", strings.Join(left, "\n"))
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// runJSONCommand reads a run folder with the reader of the product and prints what scripts look at: `runjson DIR`.
+func runJSONCommand(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: runjson DIR")
+	}
+	f, err := record.Open(ts.MkAbs(args[0]))
+	ts.Check(err)
+	run := f.Run()
+	fmt.Fprintf(ts.Stdout(), "status %s\nrounds %d\n", run.Status, len(run.Rounds))
+	for _, in := range run.Incidents {
+		fmt.Fprintf(ts.Stdout(), "incident %s %s\n", in.ID, in.Arm)
+	}
+	for _, n := range run.Notes {
+		fmt.Fprintf(ts.Stdout(), "note %s: %s\n", n.ID, n.Text)
+	}
+	differences, err := record.Verify(f)
+	ts.Check(err)
+	for _, d := range differences {
+		fmt.Fprintf(ts.Stdout(), "differs %v\n", d)
+	}
+	if text, err := os.ReadFile(filepath.Join(ts.MkAbs(args[0]), "judgement.json")); err == nil {
+		var j gate.Judgement
+		ts.Check(json.Unmarshal(text, &j))
+		fmt.Fprintf(ts.Stdout(), "verdict %s reason %s\n", j.Verdict, j.Reason)
+	}
+}
+
+// replaceCommand edits a file: `replace FILE FROM TO`. FROM must occur; \n in TO is a line feed.
+func replaceCommand(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 3 {
+		ts.Fatalf("usage: replace FILE FROM TO")
+	}
+	path := ts.MkAbs(args[0])
+	text, err := os.ReadFile(path)
+	ts.Check(err)
+	from, to := args[1], strings.ReplaceAll(args[2], `\n`, "\n")
+	if !strings.Contains(string(text), from) {
+		ts.Fatalf("%s does not contain %q:\n%s", args[0], from, text)
+	}
+	ts.Check(os.WriteFile(path, []byte(strings.Replace(string(text), from, to, 1)), 0o644))
+}

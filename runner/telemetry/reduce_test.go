@@ -65,7 +65,7 @@ func TestReduceSpreads(t *testing.T) {
 	}
 }
 
-// Case G-02: a sensor that says nothing must not read as a clean device.
+// A sensor that says nothing must not read as a clean device.
 func TestReduceWithoutReadingsIsNotZero(t *testing.T) {
 	g := one(t, watching(t, nil).reduce(0, 10*second, nil))
 	if g.Reasons != nil || g.ReasonsNA != "gap" || g.ProcsNA != "gap" || !g.TempC.Median.Equal(record.NA("gap")) {
@@ -93,19 +93,25 @@ func TestReduceCountsReasonsOverLoadedTicks(t *testing.T) {
 		"clean": {[]func(*Signals){nil, nil}, map[string]int{}, 0},
 		"all bits at once, unknown ones too": {
 			[]func(*Signals){reasons("0xf00ec", 90)},
-			map[string]int{"power_cap": 1, "hw_slowdown": 1, "thermal_sw": 1, "thermal_hw": 1, "power_brake": 1}, 1,
+			map[string]int{"power_cap": 1, "hw_slowdown": 1, "thermal_sw": 1, "thermal_hw": 1, "power_brake": 1},
+			1,
 		},
 		"idle ticks do not count": {[]func(*Signals){reasons("0x4", 0), reasons("0x4", 1)}, map[string]int{"power_cap": 1}, 0},
+		// Case G-01: power cap and software heat in one tick; in the variant hardware heat.
+		"power cap and heat": {[]func(*Signals){reasons("0x24", 90)}, map[string]int{"power_cap": 1, "thermal_sw": 1}, 0},
+		"hardware heat":      {[]func(*Signals){reasons("0x44", 90)}, map[string]int{"power_cap": 1, "thermal_hw": 1}, 0},
 		"one slowdown is a change of state": {
 			[]func(*Signals){reasons("0x8", 90), nil, reasons("0x8", 90)}, map[string]int{"hw_slowdown": 2}, 1,
 		},
 		"two in a row": {
 			[]func(*Signals){nil, reasons("0x8", 90), reasons("0x48", 90), nil},
-			map[string]int{"hw_slowdown": 2, "thermal_hw": 1}, 2,
+			map[string]int{"hw_slowdown": 2, "thermal_hw": 1},
+			2,
 		},
 		"an idle tick between ends the row": {
 			[]func(*Signals){reasons("0x8", 90), reasons("0x8", 0), reasons("0x8", 90)}, map[string]int{"hw_slowdown": 2}, 1,
 		},
+		// Case G-03: a MIG slice has no utilisation.
 		"without utilisation every tick is loaded": {
 			[]func(*Signals){func(s *Signals) { s.Reasons, s.UtilPct = "0x40", nil }}, map[string]int{"thermal_hw": 1}, 0,
 		},

@@ -22,7 +22,6 @@ type sensor struct {
 	mono    func() int64
 	log     io.Writer
 	store   *store
-	tick    time.Duration
 
 	// edges are tokens to be sent; rounds counts restarts since the round began.
 	edges chan string

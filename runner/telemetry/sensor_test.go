@@ -22,11 +22,13 @@ func noError(t *testing.T, err error) {
 }
 
 func TestSamplerConvertsTime(t *testing.T) {
-	perform(t, Options{}, &stage{play: func(_ int, a *actor) exit {
+	st := &stage{play: func(_ int, a *actor) exit {
 		a.open()
 		a.measure(100)
 		return a.wait()
-	}}, func(t *testing.T, s *Sampler, err error) {
+	}}
+	synctest.Test(t, func(t *testing.T) {
+		s, err := perform(t, Options{}, st)
 		noError(t, err)
 		time.Sleep(10*time.Second + time.Millisecond)
 		st := s.Reduce(2*second, 6*second, nil)
@@ -43,7 +45,7 @@ func TestSamplerConvertsTime(t *testing.T) {
 }
 
 func TestSamplerDistrustsAForeignClock(t *testing.T) {
-	perform(t, Options{}, &stage{play: func(_ int, a *actor) exit {
+	st := &stage{play: func(_ int, a *actor) exit {
 		here := a.mono
 		a.mono = func() int64 { return here() - int64(2*time.Second) }
 		a.open()
@@ -51,7 +53,9 @@ func TestSamplerDistrustsAForeignClock(t *testing.T) {
 		a.mono = here // too late: a clock that was wrong once is not believed again
 		a.measure(100)
 		return a.wait()
-	}}, func(t *testing.T, s *Sampler, err error) {
+	}}
+	synctest.Test(t, func(t *testing.T) {
+		s, err := perform(t, Options{}, st)
 		noError(t, err)
 		time.Sleep(5*time.Second + time.Millisecond)
 		synctest.Wait()
@@ -67,6 +71,7 @@ func TestSamplerDistrustsAForeignClock(t *testing.T) {
 	})
 }
 
+// Case G-04: whatever keeps the driver from starting is a reason in plain words, an error only where the GPU is required.
 func TestSamplerModes(t *testing.T) {
 	play := func(_ int, a *actor) exit {
 		a.say("hello", `"unavailable":{"reason":"library_not_found","text":"no driver","fix":"install one"}`)
@@ -86,7 +91,8 @@ func TestSamplerModes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			st := &stage{play: play}
-			perform(t, c.o, st, func(t *testing.T, s *Sampler, err error) {
+			synctest.Test(t, func(t *testing.T) {
+				s, err := perform(t, c.o, st)
 				var missing *UnavailableError
 				if errors.As(err, &missing) != c.fails || c.fails && missing.Reason != c.reason {
 					t.Fatalf("error %v", err)
@@ -114,7 +120,8 @@ func TestSamplerModes(t *testing.T) {
 func TestSensorOfAnotherReleaseIsRefused(t *testing.T) {
 	o := Options{Mode: Optional, Sensor: "actor", Version: "1.2.4"}
 	st := &stage{play: func(_ int, a *actor) exit { a.open(); return a.wait() }}
-	perform(t, o, st, func(t *testing.T, s *Sampler, err error) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := perform(t, o, st)
 		noError(t, err)
 		if _, _, reason := s.GPUs(); !strings.HasPrefix(reason, "sensor_version") || len(st.starts()) != 1 {
 			t.Errorf("reason %q after %d starts", reason, len(st.starts()))
@@ -124,7 +131,8 @@ func TestSensorOfAnotherReleaseIsRefused(t *testing.T) {
 		_, _ = fmt.Fprintln(a.stdout, `{"v":2,"type":"hello"}`)
 		return a.wait()
 	}}
-	perform(t, Options{}, newer, func(t *testing.T, s *Sampler, err error) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := perform(t, Options{}, newer)
 		noError(t, err)
 		if _, _, reason := s.GPUs(); !strings.HasPrefix(reason, "sensor_version") {
 			t.Errorf("reason %q", reason)
@@ -142,7 +150,8 @@ func TestSensorThatDiesIsStartedAgain(t *testing.T) {
 		a.measure(100)
 		return a.wait()
 	}}
-	perform(t, Options{}, st, func(t *testing.T, s *Sampler, err error) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := perform(t, Options{}, st)
 		noError(t, err)
 		time.Sleep(30*time.Second + time.Millisecond)
 		if n := len(st.starts()); n != 3 {
@@ -160,7 +169,8 @@ func TestSensorRestartsAreLimited(t *testing.T) {
 		a.measure(1)
 		return exit{code: 1}
 	}}
-	perform(t, Options{}, st, func(t *testing.T, s *Sampler, err error) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := perform(t, Options{}, st)
 		noError(t, err)
 		time.Sleep(time.Minute)
 		s.SetSink(func([]byte) {}) // a new round does not bring back what is lost
@@ -214,7 +224,8 @@ func TestSensorThatHangsIsKilled(t *testing.T) {
 				a.measure(100)
 				return a.wait()
 			}}
-			perform(t, Options{}, st, func(t *testing.T, s *Sampler, err error) {
+			synctest.Test(t, func(t *testing.T) {
+				s, err := perform(t, Options{}, st)
 				noError(t, err)
 				time.Sleep(25*time.Second + time.Millisecond)
 				if len(st.starts()) != 2 {
@@ -268,7 +279,8 @@ func TestSensorSkipsTheFunctionItDiedOf(t *testing.T) {
 				a.measure(100)
 				return a.wait()
 			}}
-			perform(t, Options{}, st, func(t *testing.T, _ *Sampler, err error) {
+			synctest.Test(t, func(t *testing.T) {
+				_, err := perform(t, Options{}, st)
 				noError(t, err)
 				starts := st.starts()
 				if len(starts) != 2 || !slices.Equal(starts[1], []string{"--skip", "nvmlDeviceGetName"}) {
@@ -281,7 +293,8 @@ func TestSensorSkipsTheFunctionItDiedOf(t *testing.T) {
 
 func TestSensorBoundEagerlyIsExplained(t *testing.T) {
 	st := &stage{play: func(int, *actor) exit { return exit{code: 127} }}
-	perform(t, Options{}, st, func(t *testing.T, s *Sampler, err error) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := perform(t, Options{}, st)
 		noError(t, err)
 		if _, _, reason := s.GPUs(); !strings.Contains(reason, "bound eagerly") || len(st.starts()) != 1 {
 			t.Errorf("reason %q after %d starts", reason, len(st.starts()))
@@ -299,7 +312,8 @@ func TestFaultySensorIsLost(t *testing.T) {
 		a.measure(100)
 		return a.wait()
 	}}
-	perform(t, Options{}, st, func(t *testing.T, s *Sampler, err error) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := perform(t, Options{}, st)
 		noError(t, err)
 		time.Sleep(20 * time.Second)
 		gaps := s.Reduce(1, 20*second, nil).Gaps
@@ -318,7 +332,8 @@ func TestSensorMayStumble(t *testing.T) {
 		a.measure(100)
 		return a.wait()
 	}}
-	perform(t, Options{}, st, func(t *testing.T, s *Sampler, err error) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := perform(t, Options{}, st)
 		noError(t, err)
 		time.Sleep(3*time.Second + time.Millisecond)
 		if g := one(t, s.Reduce(1, 5*second, nil)); g.Ticks < 3 {
@@ -342,7 +357,8 @@ func TestEdgesReachTheSensor(t *testing.T) {
 		}
 		return exit{}
 	}}
-	perform(t, Options{}, st, func(t *testing.T, s *Sampler, err error) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := perform(t, Options{}, st)
 		noError(t, err)
 		var mu sync.Mutex
 		var lines []string
@@ -372,7 +388,8 @@ func TestEdgesReachTheSensor(t *testing.T) {
 
 func TestSinkGetsBothSources(t *testing.T) {
 	st := &stage{play: func(_ int, a *actor) exit { a.open(); a.measure(100); return a.wait() }}
-	perform(t, Options{}, st, func(t *testing.T, s *Sampler, err error) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := perform(t, Options{}, st)
 		noError(t, err)
 		sources := map[string]int{}
 		s.SetSink(func(b []byte) { // one at a time, so that a map will do

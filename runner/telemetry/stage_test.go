@@ -120,26 +120,25 @@ func (s *stage) starts() [][]string {
 	return s.lives
 }
 
-// perform runs a sampler over a play in fake time. Every goroutine must have ended when the test function returns.
-func perform(t *testing.T, o Options, st *stage, test func(t *testing.T, s *Sampler, err error)) {
+// perform starts a sampler over a play. It must run in a bubble of fake time; the sampler is closed at the end of the test,
+// and every goroutine must have ended then.
+func perform(t *testing.T, o Options, st *stage) (*Sampler, error) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		begin := time.Now()
-		o.Clock = record.NewClock()
-		o.ProcRoot, o.SysRoot = "testdata/proc", "testdata/sys"
-		if o.Mode == "" {
-			o.Mode, o.Sensor, o.Interval = Optional, "actor", time.Second
-		}
-		st.mono = func() int64 { return boot + int64(time.Since(begin)) }
-		s, err := start(context.Background(), o, &boundedLog{}, st.launch, st.mono)
-		if s != nil {
-			defer func() {
-				if err := s.Close(); err != nil {
-					t.Error(err)
-				}
-			}()
-		}
-		synctest.Wait()
-		test(t, s, err)
-	})
+	begin := time.Now()
+	o.Clock = record.NewClock()
+	o.ProcRoot, o.SysRoot = "testdata/proc", "testdata/sys"
+	if o.Mode == "" {
+		o.Mode, o.Sensor, o.Interval = Optional, "actor", time.Second
+	}
+	st.mono = func() int64 { return boot + int64(time.Since(begin)) }
+	s, err := start(context.Background(), o, &boundedLog{}, st.launch, st.mono)
+	if err == nil {
+		t.Cleanup(func() {
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	synctest.Wait()
+	return s, err
 }

@@ -81,17 +81,14 @@ func checkShape(data []byte) error {
 	}
 }
 
-// decodeIndex reads an index file (run.json, round.json) into v: bounded, one value, unknown fields ignored.
-func decodeIndex(r io.Reader, v any) error {
+// readIndex reads an index file (run.json, round.json): at most so many bytes, one value of a bearable shape.
+func readIndex(r io.Reader) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxIndexBytes+1))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if len(data) > maxIndexBytes {
-		return fmt.Errorf("larger than %d MiB", maxIndexBytes>>20)
+		return nil, fmt.Errorf("larger than %d MiB", maxIndexBytes>>20)
 	}
-	if err := checkShape(data); err != nil {
-		return err
-	}
-	return json.Unmarshal(data, v)
+	return data, checkShape(data)
 }

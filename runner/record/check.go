@@ -7,13 +7,20 @@ import (
 	"slices"
 )
 
+func checkSchema(schema int) error {
+	switch {
+	case schema > Schema:
+		return fmt.Errorf("schema %d is newer than the %d this tailgate reads; use the version that wrote it", schema, Schema)
+	case schema < 1:
+		return fmt.Errorf("schema %d: not a run", schema)
+	default:
+		return nil
+	}
+}
+
 // checkRun holds a run that was read against what its fields mean.
 func checkRun(run *Run) error {
 	switch {
-	case run.Schema > Schema:
-		return fmt.Errorf("schema %d is newer than the %d this tailgate reads; use the version that wrote it", run.Schema, Schema)
-	case run.Schema < 1:
-		return fmt.Errorf("schema %d: not a run", run.Schema)
 	case !regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`).MatchString(run.ID):
 		return fmt.Errorf("id %.80q: letters, digits and dashes, 1 to 64 of them", run.ID)
 	case !slices.Contains([]Kind{KindRevisions, KindSwitch, KindLoad}, run.Kind):

@@ -2,6 +2,7 @@ package record
 
 import (
 	"compress/gzip"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -55,8 +56,22 @@ func (f *Folder) readRun() (*Run, error) {
 }
 
 func readRun(r io.Reader) (*Run, error) {
+	data, err := readIndex(r)
+	if err != nil {
+		return nil, err
+	}
+	// The schema comes first: a newer file may give any other field another form.
+	var head struct {
+		Schema int `json:"schema"`
+	}
+	if err := json.Unmarshal(data, &head); err != nil {
+		return nil, err
+	}
+	if err := checkSchema(head.Schema); err != nil {
+		return nil, err
+	}
 	run := &Run{}
-	if err := decodeIndex(r, run); err != nil {
+	if err := json.Unmarshal(data, run); err != nil {
 		return nil, err
 	}
 	if err := checkRun(run); err != nil {
@@ -102,7 +117,11 @@ func (f *Folder) Round(slot int) (*Round, error) {
 	}
 	defer file.Close() //nolint:errcheck // read only
 	rd := &Round{}
-	if err = decodeIndex(file, rd); err == nil {
+	data, err := readIndex(file)
+	if err == nil {
+		err = json.Unmarshal(data, rd)
+	}
+	if err == nil {
 		err = checkRound(rd)
 	}
 	if err != nil {

@@ -272,6 +272,7 @@ func (r *round) interval() error {
 		gap = settleGPU
 	}
 	runtime.GC()
+	r.edge("start")
 	declared := r.s.run.Declared
 	plan, err := r.plan.Workload.Plan(declared.Measure, declared.Warmup.Window)
 	if err != nil {
@@ -292,6 +293,7 @@ func (r *round) interval() error {
 	r.vouch.begin()
 	err = r.offerInterval(b, len(plan.Measured), m1)
 	r.rd.Phases.Drained = r.plan.Clock.Now()
+	r.edge("end")
 	r.rd.Client.WireSHA256 = b.wireDigest(func(i int) bool { return i < len(plan.Measured) })
 	return err
 }
@@ -336,6 +338,13 @@ func (r *round) offerInterval(b *batch, measured int, m1 record.Instant) error {
 		o.leftover(b, measured, r.cause())
 	}
 	return errors.Join(err, r.c.close())
+}
+
+// edge has the sensor read counters and processes now, outside the measured interval.
+func (r *round) edge(name string) {
+	if r.plan.observing() {
+		r.plan.Telemetry.Edge(fmt.Sprintf("r%d.%s", r.rd.Slot, name))
+	}
 }
 
 func (r *round) say(phase, text string) {

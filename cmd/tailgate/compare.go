@@ -234,7 +234,7 @@ func (c *comparison) measure(ctx context.Context) error {
 func (c *comparison) observe(ctx context.Context) (*telemetry.Sampler, error) {
 	sensor := c.app.sensor(c.file.Telemetry.NVML)
 	s, err := telemetry.Start(ctx, telemetry.Options{
-		Mode: c.gpu, Interval: time.Duration(c.file.Telemetry.Interval), Sensor: sensor,
+		Mode: c.gpu, Interval: time.Duration(c.file.Telemetry.Interval), Sensor: sensor, Version: tool().Version,
 		Env:   proc.Environ(c.app.lookup, c.app.environ, proc.Sensor, nil, nil),
 		Clock: c.clock, Dir: filepath.Join(c.writer.Dir(), "telemetry"),
 	})

@@ -84,7 +84,7 @@ func (a *app) load(ctx context.Context, url string, fl loadFlags, args []string)
 		return err
 	}
 	sampler, err := telemetry.Start(ctx, telemetry.Options{
-		Mode: run.Declared.Telemetry.GPU, Interval: time.Second, Sensor: a.sensor(""),
+		Mode: run.Declared.Telemetry.GPU, Interval: time.Second, Sensor: a.sensor(""), Version: tool().Version,
 		Env: proc.Environ(a.lookup, a.environ, proc.Sensor, nil, nil), Clock: clock, Dir: filepath.Join(dir, "telemetry"),
 	})
 	if err != nil {

@@ -131,6 +131,8 @@ type ClientReport struct {
 	WireSHA256 string `json:"wire_sha256"`
 	// CPU is the share of all cores that tailgate itself used in the measured interval, a fraction.
 	CPU Value `json:"cpu"`
+	// Span is the time from the first to the last released request / the same as planned, a fraction around 1.
+	Span Value `json:"span"`
 	// GCPause is the sum of stop-the-world pauses in the measured interval, ms.
 	GCPause Value `json:"gc_pause_ms"`
 }

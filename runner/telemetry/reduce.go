@@ -113,9 +113,13 @@ func reduceReasons(g *record.GPUState, ticks []Reading, missing string) {
 	g.Reasons = counts
 }
 
+// edgeMargin is how far outside an interval a process list still speaks for it: the lists of an interval are read at its
+// edges, before its first request and after its last, so that no driver call falls into it.
+const edgeMargin = 3 * time.Second
+
 // reduceProcs joins the process lists of the interval. A list from before it would name the processes of another server.
 func (d *device) reduceProcs(g *record.GPUState, from, to record.Instant, missing string, ours func(pid int) bool) {
-	lists := within(d.procs, from, to)
+	lists := within(d.procs, from-record.Instant(edgeMargin), to+record.Instant(edgeMargin))
 	if len(lists) == 0 {
 		g.ProcsNA = missing
 		return

@@ -146,18 +146,18 @@ func TestReduceProcesses(t *testing.T) {
 	}
 	ours := func(pid int) bool { return pid == 10 }
 	s := watching(t, nil)
-	s.add(tick(1, nil))
+	s.add(tick(10, nil))
 	s.add(list(1, Proc{PID: 99, Kind: "compute"})) // before the interval: another server
-	s.add(list(5, Proc{PID: 10, MemB: new(1e9), Kind: "compute"}))
-	s.add(list(6, Proc{PID: 10, MemB: new(2e9), Kind: "compute"}, Proc{PID: 11, Kind: "mps"}))
+	s.add(list(13, Proc{PID: 10, MemB: new(1e9), Kind: "compute"}))
+	s.add(list(14, Proc{PID: 10, MemB: new(2e9), Kind: "compute"}, Proc{PID: 11, Kind: "mps"}))
 	want := []record.GPUProc{
 		{PID: 10, MemB: record.Of(2e9), Kind: "compute", Ours: true},
 		{PID: 11, MemB: record.NA("unsupported"), Kind: "mps"},
 	}
-	if diff := cmp.Diff(want, one(t, s.reduce(2*second, 7*second, ours)).Procs); diff != "" {
+	if diff := cmp.Diff(want, one(t, s.reduce(10*second, 15*second, ours)).Procs); diff != "" {
 		t.Error(diff)
 	}
-	empty := one(t, s.reduce(6*second+1, 7*second, ours))
+	empty := one(t, s.reduce(18*second, 19*second, ours))
 	if empty.Procs != nil || empty.ProcsNA == "" {
 		t.Errorf("without a list: %+v, n/a %q", empty.Procs, empty.ProcsNA)
 	}

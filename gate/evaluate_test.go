@@ -181,6 +181,8 @@ func TestUnboundedPercentiles(t *testing.T) {
 func TestNothingIsNeverPass(t *testing.T) {
 	want(t, judge(t, quiet(4), gate.Policy{}), gate.Invalid, gate.NothingGated)
 	want(t, judge(t, &record.Run{Status: record.StatusComplete}, named("e2e_p95")), gate.Invalid, gate.TooFewRounds)
+	want(t, judge(t, quiet(4), named("speed")), gate.Invalid, gate.MetricAbsent)
+	want(t, judge(t, quiet(4), named("error_rate")), gate.Invalid, gate.MetricAbsent)
 	run := quiet(4)
 	for i := range run.Rounds {
 		run.Rounds[i].Counts = record.Counts{Classes: map[record.Outcome]int{}}

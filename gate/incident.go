@@ -3,6 +3,8 @@ package gate
 import (
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/tailgate-ci/tailgate/runner/record"
 )
@@ -161,17 +163,13 @@ func (e *evidence) crashes(d *docket) {
 
 // list writes slots: "1, 4 and 6".
 func list(slots []int) string {
-	slots = slices.Sorted(slices.Values(slots))
-	text := ""
-	for i, s := range slots {
-		switch {
-		case i == 0:
-		case i == len(slots)-1:
-			text += " and "
-		default:
-			text += ", "
-		}
-		text += fmt.Sprint(s)
+	var words []string
+	for _, slot := range slices.Sorted(slices.Values(slots)) {
+		words = append(words, strconv.Itoa(slot))
 	}
-	return text
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " and " + words[last]
 }

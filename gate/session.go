@@ -2,6 +2,7 @@ package gate
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/tailgate-ci/tailgate/runner/record"
@@ -22,6 +23,11 @@ func (e *evidence) ruleSession(d *docket) {
 
 // ruleGated: a list with nothing on it can only be invalid, never a pass.
 func (e *evidence) ruleGated(d *docket) {
+	for _, key := range slices.Sorted(maps.Keys(e.policy.Tolerance)) {
+		if _, known := MetricOf(key); !known || key == ErrorRate {
+			d.add(ruling{class: untrusted, Finding: Finding{ID: MetricAbsent, Metric: key, Text: fmt.Sprintf("the policy gates %q, which is no metric with a tolerance", key)}})
+		}
+	}
 	if len(e.policy.Tolerance)+len(e.policy.SLO) > 0 {
 		return
 	}

@@ -34,8 +34,8 @@ type standing struct {
 func (l limit) stand(list []*record.Round) (standing, bool) {
 	s := standing{value: record.NA(record.NotMeasured), lo: record.NA("not counted"), up: record.NA("not counted")}
 	span, spanned := l.span(list)
-	counted := l.tally(list, &s)
 	s.value = span.value
+	counted := l.tally(list, &s)
 	if !counted && !spanned {
 		return l.point(s)
 	}

@@ -106,7 +106,9 @@ func TestSLOOfRates(t *testing.T) {
 		}
 		p := named("e2e_p95")
 		p.SLO = map[string]float64{"error_rate": 0.001}
-		if r := judge(t, run, p).SLO[0]; r.State != tt.state || r.Unit != "fraction" {
+		r := judge(t, run, p).SLO[0]
+		share := float64(tt.failed[0]+tt.failed[1]+tt.failed[2]+tt.failed[3]) / (4 * requests)
+		if x, _ := r.Value.Get(); r.State != tt.state || r.Unit != "fraction" || x != share {
 			t.Errorf("%s: %+v", name, r)
 		}
 	}

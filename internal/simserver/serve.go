@@ -47,6 +47,12 @@ func Serve(ctx context.Context, cfg Config, o Options) (err error) {
 	if err := cfg.check(); err != nil {
 		return fmt.Errorf("configuration: %w", err)
 	}
+	if o.Listener != nil {
+		defer func() { _ = o.Listener.Close() }() // whichever way this ends; once more does no harm
+	}
+	if cfg.IgnoreSIGTERM {
+		ctx = context.WithoutCancel(ctx)
+	}
 	s := newServer(cfg, o)
 	if cfg.RefuseStart != nil {
 		return s.refuseStart(ctx)
@@ -142,12 +148,8 @@ func (s *server) run(ctx context.Context, l net.Listener) error {
 		timer := time.AfterFunc(time.Duration(s.cfg.Exit.After), func() { s.exit("crashed after its time") })
 		defer timer.Stop()
 	}
-	stop := ctx.Done()
-	if s.cfg.IgnoreSIGTERM {
-		stop = nil
-	}
 	select {
-	case <-stop:
+	case <-ctx.Done():
 		s.stop(ctx, hs)
 		return nil
 	case e := <-s.crash:

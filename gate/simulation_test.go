@@ -57,7 +57,7 @@ func run(head []bool, ys []float64, effect float64, looks []int, level float64) 
 // The rule as a whole against the error rates it was chosen for: tolerance 5 %, looks at 4, 6 and 8 pairs. Percent of
 // sessions that fail and that pass, and the mean number of pairs; n/a is -1.
 func TestErrorRates(t *testing.T) {
-	const sessions = 1000
+	const sessions = 500
 	quiet, typical, noisy := world{0.01, 0, 0}, world{0.02, 0.05, 0.01}, world{0.05, 0.05, 0.02}
 	tests := []struct {
 		name               string

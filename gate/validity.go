@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/tailgate-ci/tailgate/runner/record"
 )
@@ -180,7 +179,7 @@ func offSchedule(s suspect) string {
 
 func gcPause(s suspect) string {
 	pause, ok := s.Client.GCPause.Get()
-	measured := float64(s.run.Declared.Measure) / float64(time.Millisecond)
+	measured := 1000 * s.run.Declared.Measure.Seconds()
 	if !ok || measured <= 0 || pause <= measured/100 {
 		return ""
 	}

@@ -81,11 +81,10 @@ var (
 		`\`, `\\`, "`", "\\`", `|`, `\|`, `*`, `\*`, `_`, `\_`, `~`, `\~`, `[`, `\[`, `]`, `\]`, `<`, `\<`, `>`, `\>`,
 		`&`, `\&`, `#`, `\#`+zwj, `$`, `\$`, `!`, `\!`, `@`, `@`+zwj,
 	)
-	// hashes are what a forge takes for a commit; reference is GH-1; scheme is https:// and :emoji:; host
-	// is what it links without a scheme.
+	// hashes are what a forge takes for a commit; reference is GH-1; host is what it links without
+	// a scheme.
 	hashes    = regexp.MustCompile(`[0-9A-Fa-f]{7,}`)
 	reference = regexp.MustCompile(`(?i)(gh)-`)
-	scheme    = regexp.MustCompile(`:(\S)`)
 	host      = regexp.MustCompile(`(?i)(www)\.`)
 )
 
@@ -103,9 +102,20 @@ func markdown(s string) string {
 		return b.String()
 	})
 	s = reference.ReplaceAllString(s, "$1-"+zwj)
-	s = scheme.ReplaceAllString(s, ":"+zwj+"$1")
+	s = breakColons(s)
 	s = host.ReplaceAllString(s, "$1"+zwj+".")
 	return markup.Replace(s)
+}
+
+// breakColons breaks https:// and :emoji:, and leaves a colon before a space alone.
+func breakColons(s string) string {
+	parts := strings.Split(s, ":")
+	for i := 1; i < len(parts); i++ {
+		if parts[i] != "" && parts[i][0] != ' ' || parts[i] == "" && i < len(parts)-1 {
+			parts[i] = zwj + parts[i]
+		}
+	}
+	return strings.Join(parts, ":")
 }
 
 // codeText makes text safe inside a code span: it holds neither backticks nor, in a table, bars.

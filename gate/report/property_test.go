@@ -61,7 +61,7 @@ func TestProperties(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	numbers := regexp.MustCompile(`NaN|\bInf\b|[+-]Inf|%!`)
 	begins := map[gate.Verdict]string{gate.Pass: "✅ PASS — ", gate.Fail: "❌ FAIL — ", gate.Inconclusive: "❔ INCONCLUSIVE — ", gate.Invalid: "⛔ INVALID — ", "": "NO VERDICT — "}
-	for range 500 {
+	for range 150 {
 		c := generated(random)
 		l := Line(c.run, c.j)
 		if !strings.HasPrefix(l, begins[c.j.Verdict]) || utf8.RuneCountInString(l) > lineCap || strings.Contains(l, "\n") {

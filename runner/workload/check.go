@@ -3,6 +3,7 @@ package workload
 import (
 	"fmt"
 	"strings"
+	"time"
 )
 
 const (
@@ -10,6 +11,9 @@ const (
 	turnsFile    = "turns.jsonl"
 	textsFile    = "texts.jsonl"
 )
+
+// maxSpan bounds offsets and delays, so that no sum of them overflows.
+const maxSpan = 10 * 365 * 24 * time.Hour
 
 // check holds a workload to the rules of its format. Errors carry the file and line as they are written by [Write].
 func (w *Workload) check() error {
@@ -53,8 +57,8 @@ func (m *Manifest) check() error {
 		return fieldError("hash_scope", "want global or conversation")
 	case m.BlockSize < 0 || m.BlockSize > 1<<20:
 		return fieldError("block_size", "want 1 to %d", 1<<20)
-	case m.Arrivals.SpanNS < 0 || m.Arrivals.QuantumNS < 0:
-		return fieldError("arrivals", "a length of time cannot be negative")
+	case m.Arrivals.SpanNS < 0 || m.Arrivals.SpanNS > int64(maxSpan) || m.Arrivals.QuantumNS < 0:
+		return fieldError("arrivals.span_ns", "want 0 to %d (ten years)", int64(maxSpan))
 	case m.Output.DefaultTokens < 0:
 		return fieldError("output.default_tokens", "cannot be negative")
 	}
@@ -149,6 +153,8 @@ func (w *Workload) checkTurn(t *Turn, seen map[string]*Turn) error {
 		return fieldError("in_tokens", "want 0 to %d", 1<<28)
 	case t.Out.Tokens < 0:
 		return fieldError("out.tokens", "cannot be negative")
+	case t.Delay > maxSpan:
+		return fieldError("delay", "want at most %d (ten years)", int64(maxSpan))
 	case t.Delay > 0 && len(t.After) == 0:
 		return fieldError("delay", "needs a predecessor")
 	}

@@ -101,13 +101,13 @@ func (m *mooncakeRow) row(later bool) (row, error) {
 // milliseconds reads a time in ms. Whole and fractional ones occur in the wild; anything finer than 1 ns is rounded.
 func milliseconds(n json.Number) (time.Duration, error) {
 	if whole, err := n.Int64(); err == nil {
-		if whole < 0 || whole > math.MaxInt64/int64(time.Millisecond) {
+		if whole < 0 || whole > maxSpan.Milliseconds() {
 			return 0, fmt.Errorf("%s ms is out of range", clip(n.String(), 40))
 		}
 		return time.Duration(whole) * time.Millisecond, nil
 	}
 	x, err := n.Float64()
-	if err != nil || x < 0 || x > 1e12 {
+	if err != nil || x < 0 || x > float64(maxSpan.Milliseconds()) {
 		return 0, fmt.Errorf("%s ms is out of range", clip(n.String(), 40))
 	}
 	return time.Duration(math.Round(x * 1e6)), nil

@@ -90,7 +90,7 @@ func (w *Workload) timeline() []placed {
 		t := &w.Turns[i]
 		offsets[i] = t.At
 		for _, id := range t.After {
-			offsets[i] = max(offsets[i], offsets[w.index.byID[id]]+t.Delay)
+			offsets[i] = min(max(offsets[i], offsets[w.index.byID[id]]+t.Delay), 2*maxSpan)
 		}
 		out[i] = placed{i, offsets[i]}
 	}

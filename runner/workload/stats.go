@@ -20,16 +20,26 @@ func (a arrivals) last() time.Duration {
 	return a[len(a)-1] - a[0]
 }
 
-// counts counts arrivals in windows of length w from the first one on. Only complete windows count: a last one that the
-// trace cuts short would look like a lull.
-func (a arrivals) counts(w time.Duration) []int {
-	c := make([]int, a.last()/w)
+// window is a stretch of time in which something arrived: its number from 0 and how many did.
+type window struct{ k, n int }
+
+// counts counts arrivals in windows of length w from the first one on, and says how many windows there are; those without an
+// arrival are not listed, so that a trace with a hole of years costs nothing. Only complete windows count: a last one that
+// the trace cuts short would look like a lull.
+func (a arrivals) counts(w time.Duration) (filled []window, windows int) {
+	windows = int(a.last() / w)
 	for _, t := range a {
-		if k := int((t - a[0]) / w); k < len(c) {
-			c[k]++
+		k := int((t - a[0]) / w)
+		switch last := len(filled) - 1; {
+		case k >= windows:
+			return filled, windows
+		case last >= 0 && filled[last].k == k:
+			filled[last].n++
+		default:
+			filled = append(filled, window{k, 1})
 		}
 	}
-	return c
+	return filled, windows
 }
 
 // shape describes counts per window.
@@ -44,29 +54,38 @@ type shape struct {
 	acf1  float64
 }
 
-func shapeOf(counts []int) shape {
-	s := shape{windows: len(counts)}
-	if s.windows == 0 {
+// shapeOf reduces counts. With m the mean of n windows, the sums of (x-m)² and (x-m)(x'-m) over all windows are split so that
+// the empty ones need no loop.
+func shapeOf(filled []window, windows int) shape {
+	s := shape{windows: windows}
+	if windows == 0 {
 		return s
 	}
-	sum, zero := 0, 0
-	for _, c := range counts {
-		sum += c
-		s.peak = max(s.peak, c)
-		if c == 0 {
-			zero++
-		}
+	total := 0
+	for _, f := range filled {
+		total += f.n
+		s.peak = max(s.peak, f.n)
 	}
-	n := float64(s.windows)
-	s.mean, s.empty = float64(sum)/n, float64(zero)/n
-	var squares, lagged float64
-	for i, c := range counts {
-		d := float64(c) - s.mean
+	n := float64(windows)
+	s.mean = float64(total) / n
+	s.empty = 1 - float64(len(filled))/n
+	squares := s.mean * s.mean * (n - float64(len(filled)))
+	var products float64
+	first, last := 0, 0
+	for i, f := range filled {
+		d := float64(f.n) - s.mean
 		squares += d * d
-		if i > 0 {
-			lagged += d * (float64(counts[i-1]) - s.mean)
+		if i > 0 && filled[i-1].k == f.k-1 {
+			products += float64(f.n) * float64(filled[i-1].n)
+		}
+		if f.k == 0 {
+			first = f.n
+		}
+		if f.k == windows-1 {
+			last = f.n
 		}
 	}
+	lagged := products - s.mean*float64(2*total-first-last) + (n-1)*s.mean*s.mean
 	if s.mean > 0 {
 		s.iod = squares / n / s.mean
 	}

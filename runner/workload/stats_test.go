@@ -110,9 +110,20 @@ func TestQuantileIsNearestRank(t *testing.T) {
 	}
 }
 
+// sparse lists counts as arrivals.counts does.
+func sparse(counts ...int) ([]window, int) {
+	var filled []window
+	for k, n := range counts {
+		if n > 0 {
+			filled = append(filled, window{k, n})
+		}
+	}
+	return filled, len(counts)
+}
+
 // W-05's counts: a peak of 12 in ten seconds with 24 arrivals.
 func TestShape(t *testing.T) {
-	s := shapeOf([]int{3, 0, 0, 12, 1, 0, 8, 0, 0, 0})
+	s := shapeOf(sparse(3, 0, 0, 12, 1, 0, 8, 0, 0, 0))
 	if s.mean != 2.4 || s.peak != 12 || float64(s.peak)/s.mean != 5 || s.empty != 0.6 {
 		t.Errorf("%+v, want mean 2.4, peak/mean 5, six empty", s)
 	}
@@ -120,7 +131,7 @@ func TestShape(t *testing.T) {
 	if math.Abs(s.iod-16.04/2.4) > 1e-12 {
 		t.Errorf("IoD %g", s.iod)
 	}
-	if got := shapeOf(nil); got != (shape{}) {
+	if got := shapeOf(nil, 0); got != (shape{}) {
 		t.Errorf("the shape of nothing: %+v", got)
 	}
 	if v := (arrivals{0, time.Second}).burst(time.Second); v.Reason() == "" {
@@ -128,6 +139,39 @@ func TestShape(t *testing.T) {
 	}
 	if cv := (arrivals{0, 10, 20, 30}).gapCV(); cv != 0 {
 		t.Errorf("even gaps have CV %g", cv)
+	}
+}
+
+func TestShapeAgainstBruteForce(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	for range 300 {
+		counts := make([]int, 2+r.IntN(12))
+		for i := range counts {
+			counts[i] = max(0, r.IntN(9)-4)
+		}
+		mean := float64(sum(counts)) / float64(len(counts))
+		var squares, lagged float64
+		for i, c := range counts {
+			squares += (float64(c) - mean) * (float64(c) - mean)
+			if i > 0 {
+				lagged += (float64(c) - mean) * (float64(counts[i-1]) - mean)
+			}
+		}
+		got := shapeOf(sparse(counts...))
+		if mean > 0 && math.Abs(got.iod-squares/float64(len(counts))/mean) > 1e-9 {
+			t.Fatalf("%v: IoD %g", counts, got.iod)
+		}
+		if squares > 0 && math.Abs(got.acf1-lagged/squares) > 1e-9 {
+			t.Fatalf("%v: acf1 %g, want %g", counts, got.acf1, lagged/squares)
+		}
+	}
+}
+
+// A stamp that is years off costs no memory.
+func TestCountsOfYears(t *testing.T) {
+	filled, n := (arrivals{0, 1, 100 * 365 * 24 * time.Hour}).counts(time.Second)
+	if len(filled) != 1 || n != 100*365*24*3600 {
+		t.Errorf("%d windows, %d filled", n, len(filled))
 	}
 }
 

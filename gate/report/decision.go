@@ -8,8 +8,15 @@ import (
 	"github.com/tailgate-ci/tailgate/runner/record"
 )
 
+// judged reports whether the arms were compared. Numbers of a session that cannot be trusted are not set side by side as
+// if they had been.
+func (s *scribe) judged() bool { return s.j.Verdict != gate.Invalid && s.j.Verdict != "" }
+
 // decision is the table of what was gated, and nothing else. Empty when nothing was judged.
 func (s *scribe) decision() []block {
+	if !s.judged() {
+		return nil
+	}
 	g := &grid{
 		head:  []string{"metric", "base", "head", "change [low, high]", "tolerance", "pairs worse", "SLO", "verdict"},
 		align: "lrrrrcll",

@@ -128,8 +128,11 @@ func (t *gpuTally) slowdowns() string {
 }
 
 func foreignText(n int) string {
-	if n == 0 {
+	switch n {
+	case 0:
 		return "no foreign process"
+	case 1:
+		return "1 foreign process"
 	}
 	return count(n) + " foreign processes"
 }

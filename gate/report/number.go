@@ -14,7 +14,7 @@ func fixed(x float64, d int) string {
 	s := strconv.FormatFloat(math.Abs(x), 'f', d, 64)
 	whole, decimals, _ := strings.Cut(s, ".")
 	var b strings.Builder
-	if math.Signbit(x) {
+	if x < 0 {
 		b.WriteByte('-')
 	}
 	for i, digit := range whole {
@@ -35,7 +35,7 @@ func count(n int) string { return fixed(float64(n), 0) }
 // signed prints a change with its sign and d decimals. The sign of a change that rounds to zero is kept: -0.0 is "a little
 // better", +0.0 "a little worse, or none".
 func signed(x float64, d int) string {
-	if math.Signbit(x) {
+	if x < 0 {
 		return fixed(x, d)
 	}
 	return "+" + fixed(x, d)

@@ -49,7 +49,7 @@ func TestAmounts(t *testing.T) {
 			t.Errorf("%v bytes: %s, want %s", bytes, got, want)
 		}
 	}
-	for x, want := range map[float64]string{-0.04: "-0.0", 0.04: "+0.0", 0: "+0.0", 12345.67: "+12,345.7"} {
+	for x, want := range map[float64]string{-0.04: "-0.0", 0.04: "+0.0", math.Copysign(0, -1): "+0.0", 12345.67: "+12,345.7"} {
 		if got := signed(x, 1); got != want {
 			t.Errorf("signed %v: %s, want %s", x, got, want)
 		}

@@ -85,7 +85,7 @@ func (s *scribe) stateCell(r record.Round) words {
 
 // resolution is the visible line on what this session could have seen.
 func (s *scribe) resolution() []block {
-	if len(s.j.Metrics) == 0 || s.j.Pairs == 0 {
+	if len(s.j.Metrics) == 0 || s.j.Pairs == 0 || !s.judged() {
 		return nil
 	}
 	w := words{say("%s, look %d of %d, bounds one-sided at %s", pairs(s.j.Pairs), s.j.Look, max(1, len(s.j.Looks)), limitShare(rounded(1-s.j.Level, 6)))}
@@ -122,7 +122,7 @@ func must(v record.Value) float64 {
 
 // noise is what the evidence could have shown, per gated metric.
 func (s *scribe) noise() []block {
-	if len(s.j.Metrics) == 0 {
+	if len(s.j.Metrics) == 0 || !s.judged() {
 		return nil
 	}
 	g := &grid{head: []string{"metric", "s of pairs", "resolution", "MDE80", "pairs needed", "pair changes, %"}, align: "lrrrrl"}

@@ -28,7 +28,11 @@ func (s *scribe) validity() []block {
 		}
 		w = append(w, part...)
 	}
-	return append(blocks, block{kind: bullet, line: append(w, say("."))})
+	w = append(w, say("."))
+	if !s.judged() && len(s.run.Rounds) > 0 {
+		w = append(w, say(" The values of the rounds are kept; they were not compared."))
+	}
+	return append(blocks, block{kind: bullet, line: w})
 }
 
 func (s *scribe) voidRow(v record.Void) []words {

@@ -242,11 +242,16 @@ func (e *evidence) tally() map[record.Arm]RoundTally {
 	return t
 }
 
-// uneven reports whether void rounds follow one build: they are apart by two or more between the arms.
+// uneven reports whether void rounds follow one build: its void rounds outnumber the other arm's by two or more, and the
+// other arm had as many chances. When the first round of a pair is void the second is not run, so an arm that happens to
+// come first in a disturbed minute collects void rounds that the other never had the chance to.
 func (e *evidence) uneven() bool {
 	t := e.tally()
-	d := t[record.Base].Void - t[record.Head].Void
-	return d >= 2 || d <= -2
+	more, fewer := t[record.Base], t[record.Head]
+	if fewer.Void > more.Void {
+		more, fewer = fewer, more
+	}
+	return more.Void-fewer.Void >= 2 && fewer.Run >= more.Run
 }
 
 // overBudget reports whether more pairs had to be measured again than the session may.

@@ -177,6 +177,20 @@ func TestInstabilityFollowsBuild(t *testing.T) {
 	want(t, judge(t, run, named("e2e_p95")), gate.Inconclusive, gate.FollowsBuild)
 }
 
+// A machine that is busy for a minute voids the first round of a pair again and again, and the second never runs: that says
+// nothing about a build.
+func TestInstabilityNeedsEqualChances(t *testing.T) {
+	run := quiet(4)
+	run.Declared.MaxVoid = 2
+	first := run.Rounds[0]
+	first.Client.Late100 = 600
+	run.Rounds = []record.Round{first, first, first}
+	for i := range run.Rounds {
+		run.Rounds[i].Slot, run.Rounds[i].Pair = i, i
+	}
+	want(t, judge(t, run, named("e2e_p95")), gate.Invalid, gate.VoidBudget)
+}
+
 // Leaving rounds out must not make the verdict: four void pairs, evenly over the arms, in which head failed requests.
 func TestSensitivity(t *testing.T) {
 	run := quiet(8)

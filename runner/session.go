@@ -38,7 +38,7 @@ func NewSession(p *Plan) *Session {
 // A cancelled context gives status cancelled and no error.
 func (s *Session) Run(ctx context.Context) error {
 	s.run.Status = record.StatusRunning
-	if err := s.save("session_started"); err != nil {
+	if err := errors.Join(checkSpace(s.plan.Writer.Dir(), s.run), s.save("session_started")); err != nil {
 		return s.broken(err)
 	}
 	err := s.measure(ctx)

@@ -64,7 +64,7 @@ func (a *app) probe(ctx context.Context, url string, fl probeFlags) error {
 		PerEventTokens: fl.perEvent, NoStream: fl.noStream,
 	}, body, !fl.noStream)
 	if err != nil {
-		return usage(err, "")
+		return usage(err, "a server is named like http://127.0.0.1:8000, its dialect with --dialect")
 	}
 	if fl.asJSON {
 		text, err := client.ProbeJSON(sample, trace)

@@ -78,7 +78,7 @@ func serviceCommand(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	git("init", "-q", "-b", "main")
 	for i, subject := range []string{"Serve", "Change nothing that matters"} {
-		text := fmt.Sprintf(`{"revision": "%d", "prefill_per_token": "0.1ms"}`+"\n", i+1)
+		text := fmt.Sprintf(`{"revision": "%d", "prefill_per_token": "1ms"}`+"\n", i+1)
 		ts.Check(os.WriteFile(filepath.Join(dir, "sim.json"), []byte(text), 0o644))
 		git("add", "-A")
 		git("commit", "-q", "-m", subject)
@@ -94,12 +94,13 @@ target:
   stop: {grace: 2s}
 workload: workload
 load: {measure: 1s}
-warmup: {window: 100ms, windows: 5, band: 60%, trend: 60%, trend_windows: 5, cap: 5s}
+warmup: {window: 100ms, windows: 5, band: 50%, trend: 50%, trend_windows: 5, cap: 5s}
 rounds: {min: 3, max: 3, max_void: 6}
 conditioning: {base: 0s, head_max: 0s}
 cooldown: {pause: 0s}
 tolerance:
   ttft_p50: {relative: 60%, force: true}
+drift: {max_base: 50%}
 telemetry: {gpu: off}
 `
 

@@ -38,7 +38,7 @@ func TestCrashingWriter(t *testing.T) {
 
 func TestKillLosesOnlyTheUnflushed(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestCrashingWriter$") //nolint:gosec // this test binary
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestCrashingWriter$")
 	cmd.Env = append(os.Environ(), crashDir+"="+dir)
 	out, err := cmd.StdoutPipe()
 	must(t, err)

@@ -27,7 +27,7 @@ func copyOf(t *testing.T, golden string) string {
 func edit(t *testing.T, dir, name, before, after string) {
 	t.Helper()
 	path := filepath.Join(dir, name)
-	text, err := os.ReadFile(path) //nolint:gosec // a file of the test
+	text, err := os.ReadFile(path)
 	must(t, err)
 	if !strings.Contains(string(text), before) {
 		t.Fatalf("%s does not hold %q", name, before)
@@ -138,7 +138,7 @@ func TestHalfALineIsSkippedAndNoted(t *testing.T) {
 	for _, file := range []string{samplesFile, windowsFile} {
 		dir := copyOf(t, "small")
 		path := filepath.Join(dir, "rounds", "01-head", file)
-		text, err := os.ReadFile(path) //nolint:gosec // a file of the test
+		text, err := os.ReadFile(path)
 		must(t, err)
 		whole := bytes.Count(text, []byte("\n"))
 		// Cut at every length within the last line, also just before its end.

@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -103,7 +104,7 @@ func plain(t *testing.T, path string, text []byte) []byte {
 }
 
 func largeRound(slot int, arm Arm) fabric {
-	f := fabric{requests: 5000, rate: 12.5, slot: uint64(slot), ttft: 210, gap: 18, tokens: 32, cached: 0.31}
+	f := fabric{requests: 5000, rate: 12.5, slot: uint64(slot), ttft: 210, gap: 18, tokens: 12, cached: 0.31}
 	if arm == Head {
 		f.ttft *= 1.2
 	}
@@ -200,8 +201,9 @@ func goldenRun(f fabric, pairs int) *Run {
 		},
 		Workload: WorkloadInfo{
 			Name: "chat", Version: 3, Digest: "sha256:" + hex64("workload"), Licence: "CC-BY-4.0", Source: "made up for this test",
-			Requests: f.requests, Conversations: f.requests / 2, InTokens: Quantiles{1100, 1820, 1910, 1982, 1999},
-			OutTokens: Quantiles{32, 57, 60, 62, 62}, PrefixShare: Of(0.34), Rate: Of(f.rate),
+			Requests: f.requests, Conversations: f.requests / 2, PrefixShare: Of(0.34), Rate: Of(f.rate),
+			InTokens:  lengths(f, func(s Sample) int { return s.InPlanned }),
+			OutTokens: lengths(f, func(s Sample) int { return s.OutPlanned }),
 		},
 		Arms: Arms{Base: goldenArm("base", "main", "merge-base"), Head: goldenArm("head", "HEAD", "ref")},
 		Environment: Environment{
@@ -221,6 +223,17 @@ func goldenRun(f fabric, pairs int) *Run {
 		Notes:     []Note{{ID: "base_ahead", Text: "the target branch is 3 commits ahead of the measured base"}},
 	}
 	return run
+}
+
+func lengths(f fabric, of func(Sample) int) Quantiles {
+	var sorted []float64
+	samples, _ := f.make()
+	for _, s := range samples {
+		sorted = append(sorted, float64(of(s)))
+	}
+	slices.Sort(sorted)
+	at := func(q float64) int { return int(Percentile(sorted, q)) }
+	return Quantiles{P50: at(0.5), P90: at(0.9), P95: at(0.95), P99: at(0.99), Max: at(1)}
 }
 
 const gpuUUID = "GPU-6f0c2f2e-3a3b-4a58-9c67-0d6a5c1b7e11"

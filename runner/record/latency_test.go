@@ -54,30 +54,35 @@ func TestTokenLatencies(t *testing.T) {
 		{"a token an event", nil, []time.Duration{10 * ms, 10 * ms, 10 * ms}, 10.0, 10.0, 10.0, 3},
 		{
 			"four tokens an event, told", func(_ int, s *Sample, st *Stream) { s.NOut, st.N = new(12), []int{4, 4, 4} },
-			[]time.Duration{40 * ms, 40 * ms}, 10.0, 10.0, 40.0, 8,
+			[]time.Duration{40 * ms, 40 * ms},
+			10.0, 10.0, 40.0, 8,
 		},
 		{
 			"four tokens an event, not told", func(_ int, s *Sample, _ *Stream) { s.NOut = new(12) },
-			[]time.Duration{40 * ms, 40 * ms}, 80.0 / 11, "tokens per event unknown", 40.0, 0,
+			[]time.Duration{40 * ms, 40 * ms},
+			80.0 / 11, "tokens per event unknown", 40.0, 0,
 		},
 		{
 			// Two events in each read: the gap is shared by both tokens.
 			"two events a read", func(_ int, _ *Sample, st *Stream) { st.R = []int{1, 0, 1, 0} },
-			[]time.Duration{0, 20 * ms, 0}, 20.0 / 3, 10.0, 20.0, 2,
+			[]time.Duration{0, 20 * ms, 0},
+			20.0 / 3, 10.0, 20.0, 2,
 		},
 		{
 			// An event of zero tokens, such as an empty piece of a character, lengthens the next gap.
 			"an event without a token", func(_ int, s *Sample, st *Stream) { s.NOut, st.N = new(2), []int{1, 0, 1} },
-			[]time.Duration{10 * ms, 10 * ms}, 20.0, 20.0, 10.0, 1,
+			[]time.Duration{10 * ms, 10 * ms},
+			20.0, 20.0, 10.0, 1,
 		},
 		{"one token", nil, nil, "no answer had tokens after its first event", "no answer had tokens after its first read", "each answer came in one read", 0},
 		{
-			"all in one event", func(_ int, s *Sample, st *Stream) { s.NOut = new(20) }, nil,
+			"all in one event", func(_ int, s *Sample, _ *Stream) { s.NOut = new(20) }, nil,
 			"no answer had tokens after its first event", "tokens per event unknown", "each answer came in one read", 0,
 		},
 		{
 			"no usage", func(_ int, s *Sample, _ *Stream) { s.NOut, s.TokensFrom = nil, Estimated },
-			[]time.Duration{10 * ms}, "token counts are estimated", "token counts are estimated", 10.0, 0,
+			[]time.Duration{10 * ms},
+			"token counts are estimated", "token counts are estimated", 10.0, 0,
 		},
 		{
 			"two sources", func(i int, s *Sample, _ *Stream) {
@@ -85,7 +90,8 @@ func TestTokenLatencies(t *testing.T) {
 					s.TokensFrom = FromLogprobs
 				}
 			},
-			[]time.Duration{10 * ms}, "token source differs between answers", "token source differs between answers", 10.0, 0,
+			[]time.Duration{10 * ms},
+			"token source differs between answers", "token source differs between answers", 10.0, 0,
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -163,7 +169,7 @@ func TestServicesThatDoNotStream(t *testing.T) {
 	}
 	wantMetric(t, sum, "ttft_p50_send", "the service does not stream")
 	wantMetric(t, sum, "e2e_p50", 60.001)
-	if m := sum.Metrics["output_tps"]; m.Value.Reason() != "" {
+	if m := sum.Metrics["output_tps"]; m.Reason() != "" {
 		t.Errorf("output_tps %v; an answer in one piece counts at its end", m)
 	}
 }

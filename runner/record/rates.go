@@ -17,24 +17,23 @@ type tokenSource struct {
 // are bytes, not tokens.
 func sourceOf(reqs []request) tokenSource {
 	order := []TokenSource{FromUsage, FromEventUsage, FromLogprobs, Estimated}
-	worst, mixed := -1, false
+	worst, mixed := TokenSource(""), false
 	for _, r := range reqs {
 		if r.Class != OK || r.TokensFrom == "" {
 			continue
 		}
-		i := slices.Index(order, r.TokensFrom)
-		mixed = mixed || worst >= 0 && i != worst
-		worst = max(worst, i)
+		mixed = mixed || worst != "" && r.TokensFrom != worst
+		if slices.Index(order, r.TokensFrom) >= slices.Index(order, worst) {
+			worst = r.TokensFrom
+		}
 	}
 	switch {
-	case worst < 0:
-		return tokenSource{}
 	case mixed:
-		return tokenSource{order[worst], "token source differs between answers"}
-	case order[worst] == Estimated:
+		return tokenSource{worst, "token source differs between answers"}
+	case worst == Estimated:
 		return tokenSource{Estimated, "token counts are estimated"}
 	default:
-		return tokenSource{from: order[worst]}
+		return tokenSource{from: worst}
 	}
 }
 

@@ -150,13 +150,11 @@ func (r request) tokens(yield func(at Instant, n int)) bool {
 	var at int64
 	for i, gap := range r.stream.T {
 		at += gap
-		n := 0
 		if len(counts) > 0 {
-			n = counts[i]
+			yield(r.First+Instant(onGrid(at)), counts[i])
 		} else {
-			n = share(*r.NOut, len(r.stream.T), i)
+			yield(r.First+Instant(onGrid(at)), share(*r.NOut, len(r.stream.T), i))
 		}
-		yield(r.First+Instant(onGrid(at)), n)
 	}
 	return true
 }

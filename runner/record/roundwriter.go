@@ -39,7 +39,7 @@ type RoundWriter struct {
 }
 
 func newRoundWriter(open opener, dir string) (*RoundWriter, error) {
-	if err := os.Mkdir(dir, dirPerm); err != nil {
+	if err := os.Mkdir(dir, dirPerm); err != nil { //nolint:gosec // the run folder is the user's choice
 		return nil, diskError(err)
 	}
 	r := &RoundWriter{dir: dir, open: open}
@@ -198,10 +198,10 @@ func (r *RoundWriter) Close(rd Round, windows []Window, client any) error {
 		err = errors.Join(err, r.zip.Close(), r.events.end())
 	}
 	err = errors.Join(err, r.telemetry.end())
-	if r.stick(err) == nil {
-		r.stick(r.extras(windows, client)) //nolint:errcheck // it sticks, and is returned below
+	if err = r.stick(err); err == nil {
+		err = r.stick(r.extras(windows, client))
 	}
-	if r.stick(nil) != nil {
+	if err != nil {
 		rd.State = RoundPartial
 	}
 	data, err := encode(rd)

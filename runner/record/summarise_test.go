@@ -128,7 +128,7 @@ func TestThroughputByStamp(t *testing.T) {
 }
 
 func TestUnknownTokensMakeThroughputUnknown(t *testing.T) {
-	sum := sumOf(20, func(i int, s *Sample, _ *Stream) {
+	sum := sumOf(20, func(_ int, s *Sample, _ *Stream) {
 		s.NOut, s.NIn, s.TokensFrom = nil, nil, ""
 		s.Flags = []string{"usage_inconsistent"}
 	}, 10*ms)

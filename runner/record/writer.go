@@ -40,7 +40,7 @@ func create(dir string, run *Run, open opener) (*Writer, error) {
 		return nil, err
 	}
 	for _, sub := range []string{"build", "conditioning", "rounds", "telemetry", "workload"} {
-		if err := os.Mkdir(filepath.Join(dir, sub), dirPerm); err != nil {
+		if err := os.Mkdir(filepath.Join(dir, sub), dirPerm); err != nil { //nolint:gosec // the run folder is the user's choice
 			return nil, diskError(err)
 		}
 	}
@@ -67,7 +67,7 @@ func create(dir string, run *Run, open opener) (*Writer, error) {
 
 // emptyDir makes sure that dir exists and that nothing is in it.
 func emptyDir(dir string) error {
-	if err := os.MkdirAll(dir, dirPerm); err != nil {
+	if err := os.MkdirAll(dir, dirPerm); err != nil { //nolint:gosec // the run folder is the user's choice
 		return diskError(err)
 	}
 	entries, err := os.ReadDir(dir)

@@ -17,6 +17,7 @@ type Error struct {
 	Text  string
 }
 
+// Error is file:line, the field and what is wrong, as far as they are known.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString(e.File)

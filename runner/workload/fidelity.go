@@ -16,6 +16,7 @@ type FidelityError struct {
 	Rows []record.Fidelity
 }
 
+// Error lists the refused measures with their directions.
 func (e *FidelityError) Error() string {
 	var parts []string
 	for _, r := range e.Rows {

@@ -181,6 +181,17 @@ func (s *scribe) marker() []block {
 	}
 	text := "tailgate key=" + token(s.o.Key) + " run=" + token(s.o.RunID) + " attempt=" + count(s.o.Attempt) +
 		" head=" + token(s.o.HeadSHA) + " schema=1"
+	if len(s.o.History) > 0 {
+		var entries []string
+		for _, e := range s.o.History {
+			parts := strings.Split(e, ":")
+			for i := range parts {
+				parts[i] = token(parts[i])
+			}
+			entries = append(entries, strings.Join(parts, ":"))
+		}
+		text += " hist=" + strings.Join(entries, ",")
+	}
 	return []block{{kind: markerBlock, line: words{say("%s", text)}, webOnly: true}}
 }
 

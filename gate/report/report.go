@@ -15,6 +15,9 @@ type Options struct {
 	RunID   string
 	Attempt int
 	HeadSHA string
+	// History stands in the marker too: earlier results and this one, newest first, each "sha7:verdict:run". It is what a
+	// comment hands on to the one after it.
+	History []string
 	// RunFolder is the path of the run's folder, as the reader can find it; empty leaves it out.
 	RunFolder string
 	// RunURL is the address of the job, of our own making; empty leaves the link out.

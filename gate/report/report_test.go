@@ -183,6 +183,12 @@ func TestMarkerIsLastAndOnlyWhenAsked(t *testing.T) {
 	if text := render(t, surface{"md", Options{}, Markdown}, c); strings.Contains(text, "<!--") {
 		t.Error("a marker that nobody asked for")
 	}
+	old := comment
+	old.History = []string{"77c2e01:fail:811990020", "evil --> :pass:1"}
+	text = render(t, surface{"md", old, Markdown}, c)
+	if !strings.HasSuffix(text, " schema=1 hist=77c2e01:fail:811990020,evil:pass:1 -->\n") {
+		t.Errorf("history is lost or breaks out: …%s", text[max(0, len(text)-200):])
+	}
 	evil := Options{Key: "a --> b\n<b>--", RunID: "1--><!--", HeadSHA: "x y"}
 	text = render(t, surface{"md", evil, Markdown}, c)
 	if !strings.HasSuffix(text, "<!-- tailgate key=abb run=1 attempt=0 head=xy schema=1 -->\n") {

@@ -44,7 +44,7 @@ func readAzure(r io.Reader, s *sink) error {
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		line := 0
+		var line int
 		if p, ok := errors.AsType[*csv.ParseError](err); ok {
 			line, err = p.Line, p.Err
 		} else if err != nil {
@@ -82,7 +82,7 @@ func azureRow(stamp, in, out string) (row, error) {
 		return row{}, fieldError("GeneratedTokens", "%v", err)
 	}
 	for k := range (r.in + azureBlock - 1) / azureBlock {
-		r.ids = append(r.ids, BlockID{Number: uint64(k)}) //nolint:gosec // not negative
+		r.ids = append(r.ids, BlockID{Number: uint64(k)})
 	}
 	return r, nil
 }
@@ -92,7 +92,7 @@ func tokenCount(s string) (int, error) {
 	if err != nil || n == 0 {
 		return 0, fmt.Errorf("%q is not a token count of 1 or more", clip(s, 40))
 	}
-	return int(n), nil //nolint:gosec // below 2^24
+	return int(n), nil
 }
 
 // relative counts absolute times from the earliest one.

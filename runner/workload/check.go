@@ -2,6 +2,7 @@ package workload
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -108,14 +109,7 @@ func (p Params) check() error {
 
 func notPrintable(r rune) bool { return r < 0x20 || r == 0x7f }
 
-func oneOf(s string, words ...string) bool {
-	for _, w := range words {
-		if s == w {
-			return true
-		}
-	}
-	return false
-}
+func oneOf(s string, words ...string) bool { return slices.Contains(words, s) }
 
 // checkTurns holds each turn to the rules, in order.
 func (w *Workload) checkTurns() error {

@@ -74,7 +74,13 @@ func TestBlocks(t *testing.T) {
 	// Ids count with all 64 bits, and differ within their first four words.
 	seen := map[string]BlockID{}
 	for _, id := range []BlockID{
-		{Number: 7}, {Number: 7 + 1<<32}, {Number: 7 + 1<<63}, {Text: "7"}, {Text: "n7"}, {Number: 8}, {Text: strings.Repeat("x", 99)},
+		{Number: 7},
+		{Number: 7 + 1<<32},
+		{Number: 7 + 1<<63},
+		{Text: "7"},
+		{Text: "n7"},
+		{Number: 8},
+		{Text: strings.Repeat("x", 99)},
 		{Text: strings.Repeat("x", 98) + "y"},
 	} {
 		start := strings.Join(block(w, id, 4), " ")

@@ -15,8 +15,8 @@ import (
 )
 
 // hundred is a workload of 100 turns: 40 single requests in shared and private blocks, and 20 conversations of three turns.
-func hundred(t testing.TB) *Workload {
-	t.Helper()
+func hundred(tb testing.TB) *Workload {
+	tb.Helper()
 	var turns []Turn
 	for i := range 40 {
 		turns = append(turns, Turn{
@@ -45,7 +45,7 @@ func hundred(t testing.TB) *Workload {
 		Arrivals: Arrivals{Kind: "generated", SpanNS: int64(12 * time.Second)},
 	}, turns, nil)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return w
 }
@@ -60,23 +60,23 @@ func blocks(n, size int, ids ...uint64) []BlockID {
 }
 
 // folder writes a workload and gives its files, turns inflated to plain text.
-func folder(t testing.TB, w *Workload) fstest.MapFS {
-	t.Helper()
-	dir := t.TempDir()
+func folder(tb testing.TB, w *Workload) fstest.MapFS {
+	tb.Helper()
+	dir := tb.TempDir()
 	if err := Write(dir, w); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	files := fstest.MapFS{}
 	for _, name := range []string{manifestFile, turnsFile, textsFile} {
-		if data := content(t, dir, name); data != nil {
+		if data := content(tb, dir, name); data != nil {
 			files[name] = &fstest.MapFile{Data: data}
 		}
 	}
 	return files
 }
 
-func content(t testing.TB, dir, name string) []byte {
-	t.Helper()
+func content(tb testing.TB, dir, name string) []byte {
+	tb.Helper()
 	if data, err := os.ReadFile(filepath.Join(dir, name)); err == nil {
 		return data
 	}
@@ -87,11 +87,11 @@ func content(t testing.TB, dir, name string) []byte {
 	defer f.Close()
 	r, err := inflate(name+".gz", f)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	var b bytes.Buffer
 	if _, err := b.ReadFrom(r); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return b.Bytes()
 }

@@ -58,6 +58,7 @@ func checkWorkload(t *testing.T, w *Workload) {
 }
 
 func fuzzImport(f *testing.F, kind string) {
+	f.Helper()
 	f.Fuzz(func(t *testing.T, data []byte) {
 		w, err := Import(kind, Input{Name: "f", Data: bytes.NewReader(data)}, Options{Name: "f", MaxBad: 1, Dequantise: "uniform"})
 		if err != nil {

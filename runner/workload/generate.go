@@ -55,7 +55,7 @@ func Generate(spec Synthetic, o Options) (*Workload, error) {
 			ID: r.id(), Conv: r.id(), N: 1, At: r.at, InTokens: r.in, Out: Output{Tokens: r.out},
 		}
 		for k := range (r.in + syntheticBlock - 1) / syntheticBlock {
-			turns[i].HashIDs = append(turns[i].HashIDs, BlockID{Number: uint64(k)}) //nolint:gosec // not negative
+			turns[i].HashIDs = append(turns[i].HashIDs, BlockID{Number: uint64(k)})
 		}
 	}
 	w, err := New(Manifest{
@@ -108,7 +108,7 @@ func (l *Length) draw(r random) (int, error) {
 	case l.Kind == "fixed" && l.Min >= 1:
 		return l.Min, nil
 	case l.Kind == "uniform" && l.Min >= 1 && l.Max >= l.Min:
-		return l.Min + int(r.below(uint64(l.Max-l.Min+1))), nil //nolint:gosec // the span is positive
+		return l.Min + int(r.below(uint64(l.Max-l.Min+1))), nil
 	case l.Kind == "lognormal" && l.Mean >= 1 && l.Sigma >= 0 && l.Mean < 1e7:
 		mu := math.Log(l.Mean) - l.Sigma*l.Sigma/2
 		for range 1000 {

@@ -101,8 +101,10 @@ func TestLengths(t *testing.T) {
 }
 
 func TestGenerateRefuses(t *testing.T) {
-	good := Synthetic{Arrivals: "poisson", Rate: "5", Duration: time.Minute, Input: Length{Kind: "fixed", Min: 1},
-		Output: Length{Kind: "fixed", Min: 1}}
+	good := Synthetic{
+		Arrivals: "poisson", Rate: "5", Duration: time.Minute, Input: Length{Kind: "fixed", Min: 1},
+		Output: Length{Kind: "fixed", Min: 1},
+	}
 	for name, c := range map[string]struct {
 		change func(*Synthetic)
 		want   string

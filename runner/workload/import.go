@@ -82,7 +82,7 @@ func ImportFile(kind, path string, o Options) (*Workload, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
+	defer closeAll(f)
 	return Import(kind, Input{Name: filepath.Base(path), Data: f}, o)
 }
 

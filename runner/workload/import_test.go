@@ -36,8 +36,10 @@ func TestMooncakeTraps(t *testing.T) {
 		"unknown key": {`{"timestamp":1,"input_len":1}`, `:1: unknown field "input_len"`},
 		"not JSON":    {good + "timestamp,1\n", ":2: invalid character"},
 		"empty":       {"", "there is no row"},
-		"text in a session": {`{"timestamp":1,"input_length":1,"output_length":1,"hash_ids":[1],"session_id":"a","text_input":"x"}`,
-			":1: session_id: a session with text"},
+		"text in a session": {
+			`{"timestamp":1,"input_length":1,"output_length":1,"hash_ids":[1],"session_id":"a","text_input":"x"}`,
+			":1: session_id: a session with text",
+		},
 	} {
 		_, err := importText("mooncake", c.text, Options{})
 		if err == nil || !strings.Contains(err.Error(), c.want) {

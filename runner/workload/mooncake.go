@@ -63,7 +63,7 @@ func (m *mooncakeRow) row(later bool) (row, error) {
 	r := row{ids: m.HashIDs, text: m.Text, messages: m.Messages, conv: m.Session, timed: m.Timestamp != nil}
 	var err error
 	switch {
-	case !r.timed && !(later && m.Delay != nil):
+	case !r.timed && (!later || m.Delay == nil):
 		return row{}, fieldError("timestamp", "missing")
 	case m.Input == nil || *m.Input < 1 || *m.Input > 1<<28:
 		return row{}, fieldError("input_length", "want 1 to %d tokens", 1<<28)

@@ -93,8 +93,10 @@ func TestPlanRefuses(t *testing.T) {
 			t.Errorf("measure %s, window %s: %v, want %q", c.measure, c.window, err, c.want)
 		}
 	}
-	late, err := New(Manifest{Name: "late"}, []Turn{{ID: "a", Conv: "a", N: 1, At: time.Minute, Prompt: &Text{Inline: "x"},
-		Out: Output{Tokens: 1}}}, nil)
+	late, err := New(Manifest{Name: "late"}, []Turn{{
+		ID: "a", Conv: "a", N: 1, At: time.Minute, Prompt: &Text{Inline: "x"},
+		Out: Output{Tokens: 1},
+	}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,8 +111,10 @@ func TestWarmupSlice(t *testing.T) {
 	for i, n := range []int{9, 29, 0, 24, 500} {
 		if n > 0 {
 			id := string(rune('a' + i))
-			turns = append(turns, Turn{ID: id, Conv: id, N: 1, At: time.Duration(i)*time.Second + 300*ms, InTokens: n,
-				HashIDs: blocks(n, 512, uint64(i)), Out: Output{Tokens: 1}})
+			turns = append(turns, Turn{
+				ID: id, Conv: id, N: 1, At: time.Duration(i)*time.Second + 300*ms, InTokens: n,
+				HashIDs: blocks(n, 512, uint64(i)), Out: Output{Tokens: 1},
+			})
 		}
 	}
 	w, err := New(Manifest{Name: "w", BlockSize: 512, HashScope: ScopeGlobal}, turns, nil)

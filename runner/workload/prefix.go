@@ -1,6 +1,9 @@
 package workload
 
-import "container/list"
+import (
+	"container/list"
+	"slices"
+)
 
 // prompt is what a prefix cache sees of a request: its blocks and its length in tokens.
 type prompt struct {
@@ -27,7 +30,7 @@ func prefixHits(prompts []prompt, scope Scope, blockSize, n int) hits {
 		for k < len(p.ids) && cache.has(key(p, scope, k)) {
 			k++
 		}
-		for i := len(p.ids) - 1; i >= 0; i-- {
+		for i := range slices.Backward(p.ids) {
 			cache.touch(key(p, scope, i))
 		}
 		blocks += len(p.ids)

@@ -17,7 +17,7 @@ func Open(dir string) (*Workload, error) {
 	if err != nil {
 		return nil, fmt.Errorf("workload: %w", err)
 	}
-	defer root.Close()
+	defer closeAll(root)
 	w, err := Read(root.FS())
 	if err != nil {
 		return nil, fmt.Errorf("workload %s: %w", dir, err)
@@ -128,10 +128,11 @@ func addLines(name string, r io.Reader, add func([]byte) error) error {
 	return err
 }
 
-func closeAll(files ...fs.File) {
+// closeAll closes what was only read: an error could lose nothing.
+func closeAll(files ...io.Closer) {
 	for _, f := range files {
 		if f != nil {
-			f.Close() //nolint:errcheck // read only
+			_ = f.Close()
 		}
 	}
 }

@@ -146,8 +146,11 @@ func (a arrivals) ticks() ticks {
 	q := sorted[(len(sorted)-1)/2]
 	near := 0
 	for _, g := range gaps {
-		multiple := max((g+q/2)/q, 1) * q
-		if max(g-multiple, multiple-g) <= max(2*time.Millisecond, q/1000) {
+		off := g - q
+		if g > q {
+			off = min(g%q, q-g%q)
+		}
+		if max(off, -off) <= max(2*time.Millisecond, q/1000) {
 			near++
 		}
 	}

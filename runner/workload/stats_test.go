@@ -86,7 +86,7 @@ func bruteHits(prompts []prompt, scope Scope, size, n int) float64 {
 		}
 		hit += min(k*size, p.tokens)
 		all += p.tokens
-		for i := len(p.ids) - 1; i >= 0; i-- {
+		for i := range slices.Backward(p.ids) {
 			block := name(p, i)
 			cache = slices.DeleteFunc(cache, func(s string) bool { return s == block })
 			cache = append([]string{block}, cache...)

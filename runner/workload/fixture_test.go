@@ -97,14 +97,14 @@ func content(tb testing.TB, dir, name string) []byte {
 }
 
 // edit replaces text in one file; it must be there.
-func edit(t testing.TB, files fs.FS, name, old, text string) fstest.MapFS {
-	t.Helper()
+func edit(tb testing.TB, files fs.FS, name, old, text string) fstest.MapFS {
+	tb.Helper()
 	out := fstest.MapFS{}
 	for n, f := range files.(fstest.MapFS) {
 		data := string(f.Data)
 		if n == name {
 			if !strings.Contains(data, old) {
-				t.Fatalf("%s does not contain %q:\n%.400s", n, old, data)
+				tb.Fatalf("%s does not contain %q:\n%.400s", n, old, data)
 			}
 			data = strings.Replace(data, old, text, 1)
 		}
@@ -114,22 +114,22 @@ func edit(t testing.TB, files fs.FS, name, old, text string) fstest.MapFS {
 }
 
 // wire is a digest over what would be sent: offsets and content in order of the plan, warm-up included.
-func wire(t testing.TB, w *Workload, measure, window time.Duration) string {
-	t.Helper()
+func wire(tb testing.TB, w *Workload, measure, window time.Duration) string {
+	tb.Helper()
 	p, err := w.Plan(measure, window)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	h := sha256.New()
 	for _, rs := range [][]Request{p.Measured, p.Tail, p.Warmup(0), p.Warmup(1)} {
 		for _, r := range rs {
 			c, err := w.Content(r)
 			if err != nil {
-				t.Fatal(err)
+				tb.Fatal(err)
 			}
 			b, err := json.Marshal(c)
 			if err != nil {
-				t.Fatal(err)
+				tb.Fatal(err)
 			}
 			fmt.Fprintf(h, "%d %v %d %s\n", r.Offset, r.After, r.Delay, b)
 		}
@@ -138,14 +138,14 @@ func wire(t testing.TB, w *Workload, measure, window time.Duration) string {
 }
 
 // said is the text of a request's only message.
-func said(t testing.TB, w *Workload, r Request) string {
-	t.Helper()
+func said(tb testing.TB, w *Workload, r Request) string {
+	tb.Helper()
 	c, err := w.Content(r)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	if len(c.Messages) != 1 {
-		t.Fatalf("%d messages, want 1", len(c.Messages))
+		tb.Fatalf("%d messages, want 1", len(c.Messages))
 	}
 	return c.Messages[0].Content
 }

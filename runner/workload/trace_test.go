@@ -77,27 +77,27 @@ func tracePath(file string) string { return filepath.Join("testdata", "traces", 
 var traceRows sync.Map
 
 // rowsOf reads a trace once for all tests. Callers do not change the rows.
-func rowsOf(t testing.TB, name string) []row {
-	t.Helper()
+func rowsOf(tb testing.TB, name string) []row {
+	tb.Helper()
 	if rows, ok := traceRows.Load(name); ok {
 		return rows.([]row)
 	}
 	tr := traces[name]
 	f, err := os.Open(tracePath(tr.file))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	defer f.Close()
 	s := &sink{file: tr.file}
 	for _, i := range Importers() {
 		if i.Name == tr.kind {
 			if _, err = readInput(Input{Name: tr.file, Data: f}, func(r io.Reader) error { return i.read(r, s) }); err != nil {
-				t.Fatal(err)
+				tb.Fatal(err)
 			}
 		}
 	}
 	if moved, err := s.sort(true); err != nil || moved != 0 {
-		t.Fatalf("%s: %d rows moved, %v", name, moved, err)
+		tb.Fatalf("%s: %d rows moved, %v", name, moved, err)
 	}
 	traceRows.Store(name, s.rows)
 	return s.rows

@@ -11,7 +11,9 @@ import (
 //go:embed words.txt
 var wordList string
 
-// dictionary is the list of 4,096 words that prompts are made of: 12 bits spell one.
+// dictionary is the list of 4,096 words that prompts are made of: 12 bits spell one. Half of it is everyday English, half the
+// vocabulary of Newton's Opticks (1730, public domain), so that most words are one or two tokens of any tokenizer. The list is
+// part of the format: another word at one place changes every prompt.
 var dictionary = sync.OnceValue(func() []string { return strings.Fields(wordList) })
 
 // A block's first words spell bits of its hash, so that blocks of different ids differ at their start.

@@ -30,6 +30,8 @@ type comparison struct {
 	policy policySource
 	// refs as the user named them.
 	refs build.ResolveOptions
+	// over is what a CI job puts over the file.
+	over overrides
 	// out is the run folder; empty for .tailgate/runs/ID below home, which is the repository unless set.
 	out, home string
 	// args are the command line, for the record.
@@ -98,6 +100,7 @@ func (c *comparison) resolve(ctx context.Context) error {
 	if err := c.file.Runnable(); err != nil {
 		return usage(err, "")
 	}
+	c.over.policy(c.file)
 	c.gpu = gpuMode(c.file)
 	c.judge = policyOf(c.file, c.gpu)
 	c.refs.AllowEqual = c.file.Arms.Present()
@@ -111,6 +114,9 @@ func (c *comparison) resolve(ctx context.Context) error {
 	if c.workload, err = c.policy.workload(ctx, c.repo, c.file); err != nil {
 		return err
 	}
+	if err := c.over.check(c.workload.Digest()); err != nil {
+		return err
+	}
 	if err := c.fits(); err != nil {
 		return err
 	}
@@ -120,7 +126,7 @@ func (c *comparison) resolve(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		c.arms[name] = armOf(f, name)
+		c.arms[name] = armOf(c.over.target(f), name)
 	}
 	if base, head := c.arms[record.Base], c.arms[record.Head]; c.file.Arms.Present() && base.sameAs(head) {
 		return usage(errors.New("arms.base and arms.head are the same: nothing to compare"), "give one of them args or env that the other lacks")

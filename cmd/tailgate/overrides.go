@@ -1,0 +1,44 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/tailgate-ci/tailgate/internal/config"
+)
+
+// overrides are what a CI job puts over .tailgate.yaml. The zero value leaves the file as it is.
+type overrides struct {
+	// workload replaces the file's, a path inside the repository; it is read from the commit the file came from. digest is
+	// what the workload must have, "sha256:" and 64 hex.
+	workload, digest string
+	// rounds is the smallest number of pairs; 0 leaves the file's.
+	rounds int
+	// passEnv lists variables that may reach builds and servers, on top of the file's.
+	passEnv []string
+}
+
+// policy changes what both arms are judged by.
+func (o overrides) policy(f *config.File) {
+	if o.workload != "" {
+		f.Workload = o.workload
+	}
+	if o.rounds > 0 {
+		f.Rounds.Min, f.Rounds.Max = o.rounds, max(o.rounds, f.Rounds.Max)
+	}
+}
+
+// target is the file with what an arm's own commit cannot know.
+func (o overrides) target(f *config.File) *config.File {
+	own := *f
+	own.Target.PassEnv = append(slices.Clone(f.Target.PassEnv), o.passEnv...)
+	return &own
+}
+
+// check refuses another workload than the one asked for.
+func (o overrides) check(digest string) error {
+	if o.digest == "" || o.digest == digest {
+		return nil
+	}
+	return usage(fmt.Errorf("the workload has digest %s, not %s", digest, o.digest), "update workload-digest after a reviewed change of the workload")
+}

@@ -6,8 +6,8 @@
 //
 //   - engine, tempo, prefixCache: the model, in virtual time. Pure: no clock, no goroutine, no socket. Deadlines follow
 //     from arrivals alone, so the lateness of this process is never added to the model.
-//   - driver: the only sleeper. It waits for the engine's next absolute deadline on a locked thread and tells the
-//     streams what is due.
+//   - driver: the only sleeper. It waits for the engine's next deadline, an absolute instant, and tells the streams what
+//     is due.
 //   - server and its handlers: HTTP, one goroutine per connection, one write per event.
 //   - truth: what really happened, in CLOCK_MONOTONIC nanoseconds read just before each write.
 //

@@ -2,7 +2,6 @@ package simserver
 
 import (
 	"math"
-	"runtime"
 	"sync"
 )
 
@@ -29,30 +28,28 @@ func newDriver(e *engine, c clock) (*driver, error) {
 	return &driver{clock: c, alarm: a, engine: e, target: never}, nil
 }
 
-// run is the sleeper. It holds its thread, so that a wake-up waits for one scheduler, the kernel's, and ends after stop.
-// Deadlines are absolute: waking late delays the tokens of one step and none after it.
+// run is the sleeper, and ends after stop. Deadlines are absolute: waking late delays the tokens of one step and none
+// after it.
 func (d *driver) run() {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
 	defer d.alarm.close()
-	for {
-		target, ok := d.settle()
-		if !ok {
-			return
-		}
-		d.alarm.wait(target)
+	for d.settle() {
+		d.alarm.wait()
 	}
 }
 
-// settle advances the engine to now and declares what the sleeper will wait for.
-func (d *driver) settle() (target int64, ok bool) {
+// settle advances the engine to now and sets the alarm; false after stop.
+func (d *driver) settle() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.stopped {
+		return false
+	}
 	d.engine.advance(d.clock.now())
-	d.target = d.following()
-	return d.target, !d.stopped
+	d.aim(d.following())
+	return true
 }
 
+// following is the engine's next deadline.
 func (d *driver) following() int64 {
 	if at, ok := d.engine.next(); ok {
 		return at
@@ -60,7 +57,15 @@ func (d *driver) following() int64 {
 	return never
 }
 
-// submit brings a request. Usually its first deadline lies behind what the sleeper waits for, and nobody is woken.
+// aim sets the alarm. An open timer takes every instant, so a failure is a bug.
+func (d *driver) aim(at int64) {
+	d.target = at
+	if err := d.alarm.set(at); err != nil {
+		panic(err)
+	}
+}
+
+// submit brings a request. Usually its first deadline lies behind what the sleeper waits for, and the alarm stays.
 func (d *driver) submit(s *sequence) {
 	d.change(func(*engine) { d.engine.arrive(s) })
 }
@@ -77,15 +82,14 @@ func (d *driver) look(read func(*engine)) {
 	read(d.engine)
 }
 
-// change applies what an outsider did and wakes the sleeper if it would now oversleep.
+// change applies what an outsider did and brings the alarm forward if the sleeper would now oversleep.
 func (d *driver) change(do func(*engine)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	do(d.engine)
 	d.engine.advance(d.clock.now())
-	if !d.stopped && d.following() < d.target {
-		d.target = d.following()
-		d.alarm.ring()
+	if at := d.following(); !d.stopped && at < d.target {
+		d.aim(at)
 	}
 }
 
@@ -95,6 +99,6 @@ func (d *driver) stop() {
 	defer d.mu.Unlock()
 	if !d.stopped {
 		d.stopped = true
-		d.alarm.ring()
+		d.aim(0)
 	}
 }

@@ -147,7 +147,7 @@ func TestClocksAgree(t *testing.T) {
 	}
 }
 
-// An alarm does not ring early, and a bell ends it at once, also one rung before.
+// An alarm does not ring early, and a change of its instant counts at once, before the wait and during it.
 func TestAlarm(t *testing.T) {
 	c := newClock()
 	a, err := newAlarm(c)
@@ -156,27 +156,36 @@ func TestAlarm(t *testing.T) {
 	}
 	defer a.close()
 	until := c.now() + 20*ms
-	a.wait(until)
+	wake := func(at int64) {
+		if err := a.set(at); err != nil {
+			t.Error(err)
+		}
+	}
+	wake(until)
+	a.wait()
 	if now := c.now(); now < until {
 		t.Errorf("woke %d ns early", until-now)
 	}
-	a.wait(until) // long past
-	a.ring()
-	a.wait(never)
+	wake(until) // long past
+	a.wait()
+	wake(never)
+	wake(0)
+	a.wait()
+	wake(never)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	go func() {
 		time.Sleep(5 * time.Millisecond)
-		a.ring()
+		wake(0)
 	}()
 	woke := make(chan struct{})
 	go func() {
-		a.wait(never)
+		a.wait()
 		close(woke)
 	}()
 	select {
 	case <-woke:
 	case <-ctx.Done():
-		t.Fatal("the bell was not heard")
+		t.Fatal("the change was not noticed")
 	}
 }

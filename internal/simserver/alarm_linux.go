@@ -19,7 +19,7 @@ func newAlarm(clock) (*alarm, error) {
 	if err != nil {
 		return nil, fmt.Errorf("timerfd: %w", err)
 	}
-	return &alarm{timer: os.NewFile(uintptr(fd), "timerfd")}, nil //nolint:gosec // descriptors are not negative
+	return &alarm{timer: os.NewFile(uintptr(fd), "timerfd")}, nil
 }
 
 // set replaces the instant; one that has passed wakes at once, never does not wake. Safe for concurrent use.
@@ -34,7 +34,7 @@ func (a *alarm) set(at int64) error {
 	}
 	var failed error
 	err = conn.Control(func(fd uintptr) {
-		failed = unix.TimerfdSettime(int(fd), unix.TFD_TIMER_ABSTIME, &spec, nil) //nolint:gosec // a descriptor
+		failed = unix.TimerfdSettime(int(fd), unix.TFD_TIMER_ABSTIME, &spec, nil)
 	})
 	if err == nil {
 		err = failed

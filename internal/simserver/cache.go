@@ -1,6 +1,9 @@
 package simserver
 
-import "container/list"
+import (
+	"container/list"
+	"slices"
+)
 
 // prefixCache remembers blocks of prompts by their hash chain, the least recently used leaving first. Not safe for
 // concurrent use: the engine owns it.
@@ -51,8 +54,8 @@ func (c *prefixCache) insert(p *prompt) {
 
 // touch marks blocks used, the chain's head last: its tail, useless without the head, is evicted before it.
 func (c *prefixCache) touch(blocks []uint64) {
-	for i := len(blocks) - 1; i >= 0; i-- {
-		c.recent.MoveToFront(c.byHash[blocks[i]])
+	for _, h := range slices.Backward(blocks) {
+		c.recent.MoveToFront(c.byHash[h])
 	}
 }
 

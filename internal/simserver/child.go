@@ -30,7 +30,7 @@ func Respawn(self string, args ...string) func(context.Context, Child) error {
 			return fmt.Errorf("child %d: %w", c.Index, err)
 		}
 		argv := append(append([]string{}, args...), string(data))
-		cmd := exec.CommandContext(context.WithoutCancel(ctx), self, argv...) //nolint:gosec // our own program
+		cmd := exec.CommandContext(context.WithoutCancel(ctx), self, argv...)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: c.OwnSession}
 		if err := cmd.Start(); err != nil {
 			return fmt.Errorf("child %d: %w", c.Index, err)

@@ -94,8 +94,10 @@ func TestEngineTiming(t *testing.T) {
 		{
 			name: "two lanes: the third waits for the first to end", cfg: round(),
 			jobs: []job{
-				{prompt: tokens(10, "a"), output: 1}, {prompt: tokens(20, "b"), output: 1},
-				{prompt: tokens(4, "c"), output: 1}, {prompt: tokens(4, "d"), output: 1},
+				{prompt: tokens(10, "a"), output: 1},
+				{prompt: tokens(20, "b"), output: 1},
+				{prompt: tokens(4, "c"), output: 1},
+				{prompt: tokens(4, "d"), output: 1},
 			},
 			want: [][]float64{{10}, {20}, {14}, {18}},
 		},
@@ -108,7 +110,8 @@ func TestEngineTiming(t *testing.T) {
 		{
 			name: "first come first served, also when the queue's second would fit", cfg: round(func(e *Engine) { e.Lanes = 1 }),
 			jobs: []job{
-				{at: 0, prompt: tokens(5, "a"), output: 1}, {at: 1, prompt: tokens(9, "b"), output: 1},
+				{at: 0, prompt: tokens(5, "a"), output: 1},
+				{at: 1, prompt: tokens(9, "b"), output: 1},
 				{at: 2, prompt: tokens(1, "c"), output: 1},
 			},
 			want: [][]float64{{5}, {14}, {15}},

@@ -71,7 +71,7 @@ func (f Fault) hits(seed uint64, n int) bool {
 	if f.Every > 0 {
 		return (k-1)%f.Every >= f.Every-max(f.Burst, 1)
 	}
-	return unit(mix(seed, uint64(k))) < f.Share //nolint:gosec // k is positive
+	return unit(mix(seed, uint64(k))) < f.Share
 }
 
 // hold is how long request n waits before it may queue.

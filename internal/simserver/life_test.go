@@ -54,7 +54,7 @@ func TestInferenceFailureKind(t *testing.T) {
 	in := start(t, quick(func(c *Config) {
 		c.Start = Start{InferenceAfter: Duration(time.Hour), InferenceFailure: FaultEmpty}
 	}))
-	if resp, body := in.post(t, completionPath, plainBody); resp.StatusCode != 200 || !strings.Contains(body, `"text":""`) {
+	if resp, body := in.post(t, completionPath, plainBody); resp.StatusCode != http.StatusOK || !strings.Contains(body, `"text":""`) {
 		t.Errorf("status %d, %s", resp.StatusCode, body)
 	}
 }
@@ -191,8 +191,10 @@ func TestServeRefusesNonsense(t *testing.T) {
 func TestSpeedByStart(t *testing.T) {
 	dir := t.TempDir()
 	cfg := quick(func(c *Config) { c.SpeedByStart = []float64{1, 1.5, 2} })
-	for i, want := range []string{"start 1: every duration times 1\n", "start 2: every duration times 1.5\n",
-		"start 3: every duration times 2\n", "start 4: every duration times 1\n"} {
+	for i, want := range []string{
+		"start 1: every duration times 1\n", "start 2: every duration times 1.5\n",
+		"start 3: every duration times 2\n", "start 4: every duration times 1\n",
+	} {
 		in := start(t, cfg, func(o *Options) {
 			o.Getenv = func(name string) string { return map[string]string{"SIM_STATE": dir}[name] }
 		})

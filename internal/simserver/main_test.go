@@ -28,14 +28,20 @@ func TestMain(m *testing.M) {
 	case "":
 		os.Exit(m.Run())
 	case "child":
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		if err := RunChild(ctx, os.Args[len(os.Args)-1], io.Discard); err != nil {
-			os.Exit(1)
-		}
+		os.Exit(childMain())
 	case "server":
 		os.Exit(serveMain())
 	}
+}
+
+// childMain lives as a child, for a minute at most.
+func childMain() int {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := RunChild(ctx, os.Args[len(os.Args)-1], io.Discard); err != nil {
+		return 1
+	}
+	return 0
 }
 
 // serveMain is what the command does: the configuration, Serve, and SIGTERM.

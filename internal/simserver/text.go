@@ -24,7 +24,7 @@ func appendToken(dst []byte, seed, prompt uint64, i int) []byte {
 	if i > 0 {
 		dst = append(dst, ' ')
 	}
-	return append(dst, words[mix(seed^prompt, uint64(i))%uint64(len(words))]...) //nolint:gosec // i counts tokens
+	return append(dst, words[mix(seed^prompt, uint64(i))%uint64(len(words))]...)
 }
 
 // mix is SplitMix64's finaliser over two words: a fixed, well-spread function, so that answers never change with the Go

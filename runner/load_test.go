@@ -210,7 +210,9 @@ func TestFailedTurnAbortsItsConversation(t *testing.T) {
 			turn.After = []string{turn.Conv}
 		}
 	})
-	url := serveSim(t, func(c *simserver.Config) { c.Errors = []simserver.Fault{{Kind: simserver.FaultHTTP500, Share: 0.4, After: 30}} })
+	url := serveSim(t, func(c *simserver.Config) {
+		c.Errors = []simserver.Fault{{Kind: simserver.FaultHTTP500, Share: 0.4, After: 30}}
+	})
 	_, rd := loadOnce(t, url, w, time.Second, nil)
 	c := rd.Counts
 	if c.Classes[record.HTTP5xx] == 0 || c.Classes[record.ConversationAborted] == 0 {

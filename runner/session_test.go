@@ -89,19 +89,23 @@ func TestOrderOfRounds(t *testing.T) {
 		{"as declared", scripted{order: "ABBA"}, "0 base 0, 1 head 0, 2 head 1, 3 base 1"},
 		{"the judge stops", scripted{order: "ABBABAAB", stopAfter: 4}, "0 base 0, 1 head 0, 2 head 1, 3 base 1"},
 		{
-			"first of a pair void: the second is not run", scripted{order: "ABBA", void: slots(2), maxVoid: 2},
+			"first of a pair void: the second is not run",
+			scripted{order: "ABBA", void: slots(2), maxVoid: 2},
 			"0 base 0, 1 head 0, 2 head 1, 3 head 2 for 2, 4 base 2",
 		},
 		{
-			"second of a pair void: both run again, same order", scripted{order: "ABBA", void: slots(3), maxVoid: 2},
+			"second of a pair void: both run again, same order",
+			scripted{order: "ABBA", void: slots(3), maxVoid: 2},
 			"0 base 0, 1 head 0, 2 head 1, 3 base 1, 4 head 2 for 2, 5 base 2 for 3",
 		},
 		{
-			"a round cut short counts like a void one", scripted{order: "AB", partial: slots(1), maxVoid: 1},
+			"a round cut short counts like a void one",
+			scripted{order: "AB", partial: slots(1), maxVoid: 1},
 			"0 base 0, 1 head 0, 2 base 1 for 0, 3 head 1 for 1",
 		},
 		{
-			"the budget ends the session", scripted{order: "ABBA", void: slots(0, 1, 2), maxVoid: 2},
+			"the budget ends the session",
+			scripted{order: "ABBA", void: slots(0, 1, 2), maxVoid: 2},
 			"0 base 0, 1 base 1 for 0, 2 base 2 for 1",
 		},
 		{"no budget", scripted{order: "ABBA", void: slots(1)}, "0 base 0, 1 head 0"},

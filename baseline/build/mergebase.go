@@ -59,12 +59,12 @@ func (r *repository) shallow(ctx context.Context) (map[string]bool, error) {
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(r.top, name)
 	}
-	data, err := os.ReadFile(name) //nolint:gosec // a path of git's own
+	data, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	boundary := map[string]bool{}
-	for _, commit := range strings.Fields(string(data)) {
+	for commit := range strings.FieldsSeq(string(data)) {
 		boundary[commit] = true
 	}
 	return boundary, err

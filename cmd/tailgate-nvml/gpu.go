@@ -80,7 +80,7 @@ func texts() map[string]row[string] {
 			one("nvmlDeviceGetMigMode"),
 			func(d nvml.Device) (string, nvml.Return) {
 				mode, _, ret := d.GetMigMode()
-				return onOff(nvml.EnableState(mode)), ret //nolint:gosec // 0 or 1
+				return onOff(nvml.EnableState(mode)), ret
 			},
 		},
 		"nvmlDeviceGetEccMode": {
@@ -107,7 +107,7 @@ func computeMode(mode nvml.ComputeMode) string {
 func busID(info nvml.PciInfo) string {
 	b := make([]byte, len(info.BusId))
 	for i, c := range info.BusId {
-		b[i] = byte(c) //nolint:gosec // a C char
+		b[i] = byte(c)
 	}
 	id, _, _ := bytes.Cut(b, []byte{0})
 	return strings.ToLower(string(id))
@@ -138,11 +138,11 @@ func numbers() map[string]row[[]int64] {
 		},
 		"nvmlDeviceGetMemoryInfo_v2": {one("nvmlDeviceGetMemoryInfo_v2"), func(d nvml.Device) ([]int64, nvml.Return) {
 			m, ret := d.GetMemoryInfo_v2()
-			return []int64{int64(m.Used), int64(m.Total)}, ret //nolint:gosec // bytes of one device
+			return []int64{int64(m.Used), int64(m.Total)}, ret
 		}},
 		"nvmlDeviceGetMemoryInfo": {one("nvmlDeviceGetMemoryInfo"), func(d nvml.Device) ([]int64, nvml.Return) {
 			m, ret := d.GetMemoryInfo()
-			return []int64{int64(m.Used), int64(m.Total)}, ret //nolint:gosec // bytes of one device
+			return []int64{int64(m.Used), int64(m.Total)}, ret
 		}},
 		"nvmlDeviceGetPerformanceState": {one("nvmlDeviceGetPerformanceState"), performanceState},
 	}
@@ -213,7 +213,7 @@ func fromInfos(infos []nvml.ProcessInfo) []process {
 	for i, info := range infos {
 		ps[i] = process{pid: info.Pid, mem: -1}
 		if info.UsedGpuMemory != notAvailable {
-			ps[i].mem = int64(info.UsedGpuMemory) //nolint:gosec // bytes of one device
+			ps[i].mem = int64(info.UsedGpuMemory)
 		}
 	}
 	return ps

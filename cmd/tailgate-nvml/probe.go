@@ -116,7 +116,7 @@ func (p *probe) sample() line {
 		p.note(p.measure(s, l), s.fields...)
 	}
 	if bits, found := l["reasons"].(int64); found {
-		l["reasons"] = "0x" + strconv.FormatUint(uint64(bits), 16) //nolint:gosec // a bit set, not a number
+		l["reasons"] = "0x" + strconv.FormatUint(uint64(bits), 16)
 	}
 	return l
 }

@@ -60,7 +60,7 @@ func TestFenceIsLongerThanAnyRun(t *testing.T) {
 }
 
 // active are the things a forge makes of text. None may remain in what was foreign.
-var active = regexp.MustCompile("@[A-Za-z0-9]|#[0-9]|(?i:gh)-[0-9]|://|(?i:www)\\.|[0-9A-Fa-f]{7}|:[a-z+]")
+var active = regexp.MustCompile(`@[A-Za-z0-9]|#[0-9]|(?i:gh)-[0-9]|://|(?i:www)\.|[0-9A-Fa-f]{7}|:[a-z+]`)
 
 // escaped removes every backslash escape; markup left behind would be live.
 var escaped = regexp.MustCompile(`\\[\\` + "`" + `|*_~\[\]<>&#$!]`)

@@ -102,10 +102,10 @@ func (s *scribe) resolution() []block {
 			coarsest = &s.j.Metrics[i]
 		}
 	}
-	switch {
-	case finest == nil:
+	switch finest {
+	case nil:
 		w = append(w, say("; resolution n/a (no bounds)"))
-	case finest == coarsest:
+	case coarsest:
 		w = append(w, say("; resolution %s (%s)", plusMinus(must(finest.Resolution)), label(finest.Key)))
 	default:
 		w = append(w, say("; resolution %s (%s) to %s (%s)", plusMinus(must(finest.Resolution)), label(finest.Key),

@@ -49,8 +49,10 @@ func (f *File) versionRules() []rule {
 func (f *File) loadRules() []rule {
 	l := f.Load
 	return []rule{
-		{"load.scale", l.Scale != 1, plain(l.Scale) + " would not be the workload its digest names",
-			"build a workload at that scale with tailgate workload build, and leave 1 here"},
+		{
+			"load.scale", l.Scale != 1, plain(l.Scale) + " would not be the workload its digest names",
+			"build a workload at that scale with tailgate workload build, and leave 1 here",
+		},
 		below("load.measure", l.Measure, time.Second),
 	}
 }
@@ -73,13 +75,17 @@ func (f *File) warmupRules() []rule {
 		below("warmup.window", w.Window, 100*time.Millisecond),
 		outside("warmup.windows", w.Windows, 2, 1000),
 		outside("warmup.trend_windows", w.TrendWindows, 2, 1000),
-		{"warmup.trend_windows", w.TrendWindows < w.Windows,
-			fmt.Sprintf("%d is less than warmup.windows %d", w.TrendWindows, w.Windows), "the trend is taken over at least as many windows"},
+		{
+			"warmup.trend_windows", w.TrendWindows < w.Windows,
+			fmt.Sprintf("%d is less than warmup.windows %d", w.TrendWindows, w.Windows), "the trend is taken over at least as many windows",
+		},
 		{"warmup.band", w.Band <= 0 || w.Band > 0.5, w.Band.String() + " is out of range", "write above 0% and at most 50%"},
 		{"warmup.max_error_rate", w.MaxErrorRate > 1, w.MaxErrorRate.String() + " is out of range", "write 0% to 100%"},
 		{"warmup.trend", w.Trend <= 0 || w.Trend > 0.5, w.Trend.String() + " is out of range", "write above 0% and at most 50%"},
-		{"warmup.cap", float64(w.Cap) < shortest, w.Cap.String() + " ends before steady state can be confirmed",
-			fmt.Sprintf("%d windows of %s are needed", max(w.Windows, w.TrendWindows), w.Window)},
+		{
+			"warmup.cap", float64(w.Cap) < shortest, w.Cap.String() + " ends before steady state can be confirmed",
+			fmt.Sprintf("%d windows of %s are needed", max(w.Windows, w.TrendWindows), w.Window),
+		},
 		{"warmup.min", w.Min > w.Cap, w.Min.String() + " is longer than warmup.cap " + w.Cap.String(), "lengthen the cap or shorten min"},
 	}
 }
@@ -127,21 +133,27 @@ func (f *File) limitRules() []rule {
 				continue
 			}
 			ms := float64(l.value) / float64(time.Millisecond)
-			rules = append(rules, rule{"slo." + key, ms <= slo,
+			rules = append(rules, rule{
+				"slo." + key, ms <= slo,
 				fmt.Sprintf("%s is not below load.limits.%s %s, which cuts the requests it is about", written(unitMS, slo), l.name, l.value),
-				"raise load.limits." + l.name + " above it"})
+				"raise load.limits." + l.name + " above it",
+			})
 		}
 	}
 	return rules
 }
 
 func (f *File) toleranceRules() []rule {
-	rules := []rule{{"tolerance", len(f.Tolerance) == 0, "no metric is gated",
-		"name at least one, or leave the section out for the default list"}}
+	rules := []rule{{
+		"tolerance", len(f.Tolerance) == 0, "no metric is gated",
+		"name at least one, or leave the section out for the default list",
+	}}
 	for _, key := range slices.Sorted(maps.Keys(f.Tolerance)) {
 		t := f.Tolerance[key]
-		rules = append(rules, rule{"tolerance." + key, t.Relative <= 0 || t.Relative >= 1,
-			t.Relative.String() + " is out of range", "write above 0% and below 100%"})
+		rules = append(rules, rule{
+			"tolerance." + key, t.Relative <= 0 || t.Relative >= 1,
+			t.Relative.String() + " is out of range", "write above 0% and below 100%",
+		})
 	}
 	return rules
 }
@@ -191,8 +203,10 @@ func (f *File) targetRules() []rule {
 		{"target.dialect", t.Dialect == "", "empty", "leave it out for openai-chat"},
 	}
 	for i, name := range t.PassEnv {
-		rules = append(rules, rule{fmt.Sprintf("target.pass_env[%d]", i), !variableName.MatchString(name),
-			shown(name) + " is not the name of a variable", "list names only; values come from the caller's environment"})
+		rules = append(rules, rule{
+			fmt.Sprintf("target.pass_env[%d]", i), !variableName.MatchString(name),
+			shown(name) + " is not the name of a variable", "list names only; values come from the caller's environment",
+		})
 	}
 	return append(rules, variableRules("target.env", t.Env)...)
 }

@@ -43,7 +43,7 @@ func (f *File) canonical() []string {
 }
 
 func appendLines(lines []string, path string, v reflect.Value) []string {
-	if word, ok := v.Addr().Interface().(scalar); ok {
+	if word, ok := reflect.TypeAssert[scalar](v.Addr()); ok {
 		return append(lines, path+" = "+word.String())
 	}
 	switch value := v.Interface().(type) {

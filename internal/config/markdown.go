@@ -105,7 +105,7 @@ func writeOf(t reflect.Type, enum string) string {
 	if enum != "" {
 		return "`" + strings.ReplaceAll(enum, "|", "`, `") + "`"
 	}
-	if word, ok := reflect.New(t).Interface().(scalar); ok {
+	if word, ok := reflect.TypeAssert[scalar](reflect.New(t)); ok {
 		_, name, _ := strings.Cut(word.form().name, " ")
 		return name
 	}
@@ -121,7 +121,7 @@ func writeOf(t reflect.Type, enum string) string {
 
 // standardOf prints a default; empty for none.
 func standardOf(v reflect.Value) string {
-	if word, ok := v.Interface().(fmt.Stringer); ok {
+	if word, ok := reflect.TypeAssert[fmt.Stringer](v); ok {
 		return "`" + word.String() + "`"
 	}
 	if v.IsZero() && v.Kind() != reflect.Int && v.Kind() != reflect.Bool {

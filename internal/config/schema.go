@@ -30,7 +30,7 @@ func schemaOf(t reflect.Type, doc, enum string) map[string]any {
 	if doc != "" {
 		s["description"] = doc
 	}
-	if word, ok := reflect.New(t).Interface().(scalar); ok {
+	if word, ok := reflect.TypeAssert[scalar](reflect.New(t)); ok {
 		return withForm(s, word.form())
 	}
 	switch t {

@@ -77,7 +77,7 @@ func Start(ctx context.Context, c Command) (*Group, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	//nolint:gosec // running the user's own commands is the purpose
+
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), c.Path, c.Args...)
 	cmd.Dir = c.Dir
 	cmd.Env = append([]string{}, c.Env...) // not nil: nil would inherit our environment

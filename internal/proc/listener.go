@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/netip"
+	"slices"
 	"strconv"
 
 	"github.com/prometheus/procfs"
@@ -33,8 +34,8 @@ func (t Table) Listeners(port int) ([]Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("process table: %w", err)
 	}
-	four, err4 := root.NetTCP()
-	six, err6 := root.NetTCP6()
+	four, err4 := root.NetTCP()          //nolint:staticcheck // netlink needs no /proc, but cannot be pointed at a fixture
+	six, err6 := root.NetTCP6()          //nolint:staticcheck // as above
 	if errors.Is(err6, fs.ErrNotExist) { // a kernel without IPv6
 		err6 = nil
 	}
@@ -44,10 +45,10 @@ func (t Table) Listeners(port int) ([]Listener, error) {
 	var found []Listener
 	for _, s := range append(four, six...) {
 		addr, ok := netip.AddrFromSlice(s.LocalAddr)
-		if !ok || s.St != tcpListen || s.LocalPort != uint64(port) { //nolint:gosec // a port is never negative
+		if !ok || s.St != tcpListen || s.LocalPort != uint64(port) {
 			continue
 		}
-		found = append(found, Listener{Addr: netip.AddrPortFrom(addr, uint16(s.LocalPort)), Inode: s.Inode}) //nolint:gosec // the kernel prints 16 bits
+		found = append(found, Listener{Addr: netip.AddrPortFrom(addr, uint16(s.LocalPort)), Inode: s.Inode})
 	}
 	return found, nil
 }
@@ -68,10 +69,8 @@ func (t Table) Holds(pid int, inode uint64) (bool, error) {
 		return false, err
 	}
 	want := "socket:[" + strconv.FormatUint(inode, 10) + "]"
-	for _, target := range targets {
-		if target == want {
-			return true, nil
-		}
+	if slices.Contains(targets, want) {
+		return true, nil
 	}
 	return false, nil
 }

@@ -132,7 +132,7 @@ func TestShellAndQuote(t *testing.T) {
 		t.Errorf("Shell = %q, %v, %v", path, bash, err)
 	}
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "sh"), []byte("#!/bin/true\n"), 0o700); err != nil { //nolint:gosec // a program
+	if err := os.WriteFile(filepath.Join(dir, "sh"), []byte("#!/bin/true\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if path, bash, err := Shell([]string{"PATH=bin:" + dir}); err != nil || bash || path != filepath.Join(dir, "sh") {

@@ -42,7 +42,7 @@ type answer struct {
 	// over is the stamp of the end marker, finished that of the event that completed the last choice.
 	over, finished mark
 
-	id, model             string
+	id                    string
 	events, payloads      int
 	bad, badUTF8, unknown int
 	trailing              int64

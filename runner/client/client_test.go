@@ -307,7 +307,7 @@ func TestDescriptorsRunOut(t *testing.T) {
 		return
 	}
 	s := newServer(t, serveOK)
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestDescriptorsRunOut$", "-test.v") //nolint:gosec // this test itself
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestDescriptorsRunOut$", "-test.v")
 	cmd.Env = append(os.Environ(), "TAILGATE_TEST_FEW_FILES="+s.Addr().String())
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "PASS: TestDescriptorsRunOut") {
@@ -316,6 +316,7 @@ func TestDescriptorsRunOut(t *testing.T) {
 }
 
 func outOfFiles(t *testing.T) {
+	t.Helper()
 	c, err := New(Options{URL: "http://" + os.Getenv("TAILGATE_TEST_FEW_FILES"), Model: "m", Clock: record.NewClock()})
 	if err != nil {
 		t.Fatal(err)

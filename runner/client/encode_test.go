@@ -55,28 +55,37 @@ func TestEncodeBodies(t *testing.T) {
 		want     string
 	}{
 		{
-			"force, chat, defaults", Options{Model: "m"}, workload.Manifest{},
+			"force, chat, defaults",
+			Options{Model: "m"},
+			workload.Manifest{},
 			workload.Turn{ID: "a", Prompt: hi, Out: workload.Output{Mode: workload.Force, Tokens: 5}},
 			`{"ignore_eos":true,"max_tokens":5,"messages":[{"role":"user","content":"say <hi> & \"bye\""}],"min_tokens":5,"model":"m","seed":0,"stream":true,"stream_options":{"include_usage":true},"temperature":0}`,
 		},
 		{
-			"cap, completions, parameters", Options{Dialect: "openai-completions"},
+			"cap, completions, parameters",
+			Options{Dialect: "openai-completions"},
 			workload.Manifest{Dialect: "openai-completions", Params: workload.Params{Temperature: "0.70", TopP: "0.9", Seed: &seed}},
 			workload.Turn{ID: "a", Prompt: hi, Out: workload.Output{Mode: workload.Cap, Tokens: 5}},
 			`{"max_tokens":5,"prompt":"say <hi> & \"bye\"","seed":7,"stream":true,"stream_options":{"include_usage":true},"temperature":0.70,"top_p":0.9}`,
 		},
 		{
-			"free: four times the planned p99; a turn without stream", Options{}, workload.Manifest{},
+			"free: four times the planned p99; a turn without stream",
+			Options{},
+			workload.Manifest{},
 			workload.Turn{ID: "a", Prompt: hi, Params: workload.Params{Stream: &no}, Out: workload.Output{Mode: workload.Free, Tokens: 5}},
 			`{"max_tokens":20,"messages":[{"role":"user","content":"say <hi> & \"bye\""}],"seed":0,"stream":false,"temperature":0}`,
 		},
 		{
-			"a whole body keeps its keys and its digits", Options{Model: "m", PerEventTokens: "usage"}, workload.Manifest{},
+			"a whole body keeps its keys and its digits",
+			Options{Model: "m", PerEventTokens: "usage"},
+			workload.Manifest{},
 			workload.Turn{ID: "a", Body: &workload.Text{Inline: `{"top_k":1e2,"model":"own","stream":false,"temperature":0.25,"max_tokens":3}`}, Out: workload.Output{Mode: workload.Cap, Tokens: 5}},
 			`{"max_tokens":3,"model":"own","seed":0,"stream":true,"stream_options":{"continuous_usage_stats":true,"include_usage":true},"temperature":0.25,"top_k":1e2}`,
 		},
 		{
-			"logprobs", Options{PerEventTokens: "logprobs", NoStream: true}, workload.Manifest{},
+			"logprobs",
+			Options{PerEventTokens: "logprobs", NoStream: true},
+			workload.Manifest{},
 			workload.Turn{ID: "a", Prompt: &workload.Text{Inline: "x"}, Out: workload.Output{Mode: workload.Cap, Tokens: 5}},
 			`{"logprobs":true,"max_tokens":5,"messages":[{"role":"user","content":"x"}],"seed":0,"stream":false,"temperature":0}`,
 		},

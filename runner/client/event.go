@@ -92,7 +92,7 @@ func (c *count) UnmarshalJSON(b []byte) error {
 	f, err := strconv.ParseFloat(string(b), 64)
 	if err != nil || f < 0 || f != math.Trunc(f) || f > math.MaxInt32 {
 		*c = count{set: true, bad: true}
-		return nil
+		return nil //nolint:nilerr // a count that cannot be true is a fact about the answer, not an error
 	}
 	*c = count{n: int(f), set: true}
 	return nil

@@ -182,7 +182,7 @@ func (x *exchange) write() {
 	wire := x.r.Wire
 	for len(wire) > 0 && x.wrote == nil {
 		_ = x.conn.SetWriteDeadline(x.writeDeadline())
-		n, err := x.conn.Conn.Write(wire)
+		n, err := x.conn.Write(wire)
 		wire = wire[n:]
 		x.s.BytesOut += int64(n)
 		if err != nil && !x.stillTaking(err) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 )
@@ -31,9 +32,7 @@ func (c *Client) firstModel(ctx context.Context) string {
 	if err != nil {
 		return ""
 	}
-	for name, values := range c.o.Header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, c.o.Header)
 	client := http.Client{
 		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

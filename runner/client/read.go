@@ -17,8 +17,8 @@ func (x *exchange) read() {
 		return
 	}
 	u := newUnframer(x.resp)
-	clean := false
-	clean, x.unread = x.readBody(u)
+	clean, err := x.readBody(u)
+	x.unread = err
 	x.s.Reads, x.s.BytesIn = x.conn.last.read, x.conn.in
 	if x.unread == nil && clean && !x.resp.Close && x.wrote == nil {
 		x.keep()

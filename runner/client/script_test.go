@@ -35,21 +35,21 @@ type step struct {
 	hold time.Duration
 }
 
-func loadScripts(t testing.TB) []script {
-	t.Helper()
+func loadScripts(tb testing.TB) []script {
+	tb.Helper()
 	paths, err := filepath.Glob("testdata/streams/*/script.txt")
 	if err != nil || len(paths) == 0 {
-		t.Fatalf("no scripts: %v", err)
+		tb.Fatalf("no scripts: %v", err)
 	}
 	var all []script
 	for _, p := range paths {
 		text, err := os.ReadFile(p)
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		s, err := parseScript(string(text))
 		if err != nil {
-			t.Fatalf("%s: %v", p, err)
+			tb.Fatalf("%s: %v", p, err)
 		}
 		s.name = filepath.Base(filepath.Dir(p))
 		all = append(all, s)

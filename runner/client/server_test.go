@@ -29,9 +29,9 @@ type server struct {
 	seen, conns atomic.Int64
 }
 
-func newServer(t testing.TB, serve func(s *server, c net.Conn, br *bufio.Reader)) *server {
-	t.Helper()
-	s := &server{Listener: listen(t)}
+func newServer(tb testing.TB, serve func(s *server, c net.Conn, br *bufio.Reader)) *server {
+	tb.Helper()
+	s := &server{Listener: listen(tb)}
 	go func() {
 		for {
 			c, err := s.Accept()
@@ -68,37 +68,37 @@ func serveOK(s *server, c net.Conn, br *bufio.Reader) {
 	}
 }
 
-func (s *server) client(t testing.TB, change func(*Options)) *Client {
-	t.Helper()
+func (s *server) client(tb testing.TB, change func(*Options)) *Client {
+	tb.Helper()
 	o := Options{URL: "http://" + s.Addr().String(), Model: "m", Limits: record.DefaultLimits(), Clock: record.NewClock()}
 	if change != nil {
 		change(&o)
 	}
 	c, err := New(o)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(c.Close)
+	tb.Cleanup(c.Close)
 	return c
 }
 
 // send sends one request that is due after a delay.
-func send(t testing.TB, c *Client, in time.Duration) record.Sample {
-	t.Helper()
-	return sendBody(t.Context(), t, c, c.shortPrompt("hi", 8), in)
+func send(tb testing.TB, c *Client, in time.Duration) record.Sample {
+	tb.Helper()
+	return sendBody(tb.Context(), tb, c, c.shortPrompt("hi", 8), in)
 }
 
-func sendBody(ctx context.Context, t testing.TB, c *Client, f fields, in time.Duration) record.Sample {
-	t.Helper()
+func sendBody(ctx context.Context, tb testing.TB, c *Client, f fields, in time.Duration) record.Sample {
+	tb.Helper()
 	r, err := c.request(f, true)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	r.Sched = c.o.Clock.Now() + record.Instant(in)
 	release := make(chan record.Instant, 1)
 	timer := time.AfterFunc(in, func() { release <- c.o.Clock.Now() })
 	defer timer.Stop()
 	s, st := c.Do(ctx, r, release)
-	checkSample(t, s, st)
+	checkSample(tb, s, st)
 	return s
 }

@@ -72,7 +72,7 @@ func TestChoosePort(t *testing.T) {
 	// The candidates are 10000 and 10002; the first is taken.
 	sys := sysctl(t, "10003 65535", "10001")
 	l := listen(t, "127.0.0.1:10000")
-	defer l.Close() //nolint:errcheck // a test's listener
+	defer l.Close()
 	next := 0
 	inOrder := func(n int) int { next++; return (next - 1) % n }
 	if port, err := choosePort(sys, inOrder); err != nil || port != 10002 {

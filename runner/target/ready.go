@@ -173,8 +173,7 @@ func (w *waiter) unless(l look) look {
 
 // short keeps the cause of an error that wraps an address and a URL.
 func short(err error) string {
-	var errno syscall.Errno
-	if errors.As(err, &errno) {
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		return errno.Error()
 	}
 	return err.Error()

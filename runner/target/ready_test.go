@@ -197,8 +197,8 @@ func TestReadyPortStolen(t *testing.T) {
 	s := start(t, func() Spec { spec := scripted(t, "sleep 300"); spec.ReadyPath = "/health"; return spec }())
 	l := listen(t, strings.TrimPrefix(s.URL(), "http://"))
 	foreign := &http.Server{Handler: http.NotFoundHandler(), ReadHeaderTimeout: time.Second}
-	go foreign.Serve(l)   //nolint:errcheck // ends with the listener
-	defer foreign.Close() //nolint:errcheck // a test's server
+	go foreign.Serve(l)
+	defer foreign.Close()
 	e := wantError(t, s.Ready(t.Context(), nil), record.PortStolen)
 	if !strings.Contains(e.Text, fmt.Sprint("pid ", os.Getpid())) {
 		t.Errorf("the holder is not named: %s", e.Text)

@@ -73,11 +73,12 @@ func Start(ctx context.Context, spec Spec) (*Server, error) {
 
 // commandLine is the start command with the arm's own arguments. A single simple command replaces its shell.
 func commandLine(spec Spec) string {
-	line := strings.TrimSpace(spec.Start)
+	var line strings.Builder
+	line.WriteString(strings.TrimSpace(spec.Start))
 	for _, arg := range spec.Args {
-		line += " " + proc.Quote(arg)
+		line.WriteString(" " + proc.Quote(arg))
 	}
-	return line
+	return line.String()
 }
 
 // URL is the server's address without a path.

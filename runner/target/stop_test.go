@@ -145,7 +145,7 @@ func TestStopPortNotFreed(t *testing.T) {
 func TestStopPortNotFreedCancelled(t *testing.T) {
 	s := start(t, scripted(t, "sleep 300"))
 	l := listen(t, strings.TrimPrefix(s.URL(), "http://"))
-	defer l.Close() //nolint:errcheck // a test's listener
+	defer l.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	began := time.Now()
@@ -182,7 +182,7 @@ func TestStartOrder(t *testing.T) {
 		if living := marked(); len(living) != 0 {
 			t.Errorf("slot %d: %q is left", slot, living)
 		}
-		listen(t, strings.TrimPrefix(s.URL(), "http://")).Close() //nolint:errcheck // proves that the port is free
+		listen(t, strings.TrimPrefix(s.URL(), "http://")).Close()
 		seen[s.Port()] = true
 	}
 	if len(seen) < 2 {

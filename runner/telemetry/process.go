@@ -50,7 +50,7 @@ func (p *process) abandon() {
 func execSensor(path string, env []string) launch {
 	return func(args []string) (*process, error) {
 		// The keeper decides when a sensor dies: it closes stdin first and kills by group, which a context cannot.
-		cmd := exec.CommandContext(context.Background(), path, args...) //nolint:gosec // the sensor is the user's choice
+		cmd := exec.CommandContext(context.Background(), path, args...)
 		cmd.Env = env
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 		stdin, errIn := cmd.StdinPipe()

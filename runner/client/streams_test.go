@@ -139,14 +139,14 @@ func loopback(t *testing.T, s script, piece int) (dialFunc, func() *playback) {
 	}, func() *playback { return <-done }
 }
 
-func listen(t testing.TB) net.Listener {
-	t.Helper()
+func listen(tb testing.TB) net.Listener {
+	tb.Helper()
 	var lc net.ListenConfig
-	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	l, err := lc.Listen(tb.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() { _ = l.Close() })
+	tb.Cleanup(func() { _ = l.Close() })
 	return l
 }
 
@@ -179,13 +179,13 @@ func (s *script) check(t *testing.T, over wire, piece int, times timing, free mo
 	}
 }
 
-func (s *script) newClient(t testing.TB, dial dialFunc) *Client {
-	t.Helper()
+func (s *script) newClient(tb testing.TB, dial dialFunc) *Client {
+	tb.Helper()
 	ms := func(name string, otherwise time.Duration) time.Duration {
 		if v, ok := s.client[name]; ok {
 			n, err := strconv.Atoi(v)
 			if err != nil {
-				t.Fatal(err)
+				tb.Fatal(err)
 			}
 			return time.Duration(n) * time.Millisecond
 		}
@@ -199,20 +199,20 @@ func (s *script) newClient(t testing.TB, dial dialFunc) *Client {
 		PerEventTokens: s.client["per_event_tokens"],
 	})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	c.dial = dial
 	return c
 }
 
-func (s *script) requestBody(t testing.TB) (body []byte, stream bool) {
-	t.Helper()
+func (s *script) requestBody(tb testing.TB) (body []byte, stream bool) {
+	tb.Helper()
 	f := fields{"prompt": "hi", "messages": []fields{{"role": "user", "content": "hi"}}}
 	stream = true
 	if s.request != "" {
 		more, err := parseFields([]byte(s.request))
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		if v, ok := more["stream"].(bool); ok {
 			stream = v
@@ -221,7 +221,7 @@ func (s *script) requestBody(t testing.TB) (body []byte, stream bool) {
 	}
 	body, err := json.Marshal(f)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return body, stream
 }

@@ -67,6 +67,7 @@ var walls = []wall{
 	{"runner/...", []string{"runner/record"}, "the parts of the runner share the record and nothing else"},
 	{"internal/...", nil, "config, proc and simserver know nothing of ours"},
 	{"workloads", nil, "embedded files only"},
+	{"e2e", nil, "tests only; test files are exempt"},
 	{"scripts/...", []string{"gate", "internal/config", "runner/workload"}, "generators write pages from the tables in the code"},
 }
 

@@ -71,6 +71,7 @@ type Sampler struct {
 // UnavailableError says that the GPU cannot be observed although it is required. Reason is a sentence for people.
 type UnavailableError struct{ Reason string }
 
+// Error is the sentence with the reason.
 func (e *UnavailableError) Error() string {
 	return "GPU state is required but not available: " + e.Reason
 }

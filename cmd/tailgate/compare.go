@@ -209,19 +209,26 @@ func (c *comparison) open() error {
 
 // measure builds both arms and runs the session. Its error means that the run could not be completed or put on record.
 func (c *comparison) measure(ctx context.Context) error {
-	ok, err := c.buildArms(ctx)
-	if err != nil || !ok {
-		return c.close(err)
-	}
+	// The machine is looked at first: what is missing there need not cost two builds.
 	sampler, err := c.observe(ctx)
 	if unavailable, ok := errors.AsType[*telemetry.UnavailableError](err); ok {
 		c.incident(record.Incident{ID: record.TelemetryMissing, Text: unavailable.Error()})
 		return c.close(nil)
 	}
-	if err != nil {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
 		return c.close(err)
 	}
 	defer sampler.Close() //nolint:errcheck // sensors are killed if they do not leave
+	ok, err := c.buildArms(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil || !ok:
+		return c.close(err)
+	}
 	targets := map[record.Arm]runner.Target{}
 	for name, arm := range c.arms {
 		targets[name] = c.app.targetOf(arm, c.tree(name), c.id)

@@ -84,7 +84,7 @@ func Join(parts []Histogram) (Histogram, error) {
 			return Histogram{}, err
 		}
 		if lost := sum.Merge(h); lost > 0 {
-			return Histogram{}, fmt.Errorf("join histograms: %d values lie outside the range of an hour", lost)
+			return Histogram{}, fmt.Errorf("join histograms: %d value(s) lie outside the range of an hour", lost)
 		}
 	}
 	out.N = int(sum.TotalCount())

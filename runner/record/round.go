@@ -1,6 +1,6 @@
 package record
 
-// State of a round.
+// RoundState says how far a round came.
 type RoundState string
 
 // The states of a round. A round whose warm-up never settled, or that was cut short, stays partial.
@@ -25,7 +25,8 @@ type Round struct {
 	Counts  Counts     `json:"counts"`
 	// Metrics maps keys such as ttft_p99, output_tps, error_rate; latencies also as …_send and over successes as …_ok.
 	Metrics map[string]Metric `json:"metrics"`
-	// Beyond counts, per declared SLO limit of a percentile, the requests over it, failures included.
+	// Beyond counts, per declared SLO limit of a percentile, the samples over it, failures included: of the metric's N, which
+	// are requests, or token gaps for inter-token latency.
 	Beyond map[string]int `json:"beyond,omitempty"`
 	// FailedIDs are the ids of requests whose answer failed a content check, at most 100, sorted.
 	FailedIDs []string     `json:"failed_ids,omitempty"`

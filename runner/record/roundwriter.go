@@ -42,6 +42,9 @@ func newRoundWriter(open opener, dir string) (*RoundWriter, error) {
 	if err := os.Mkdir(dir, dirPerm); err != nil { //nolint:gosec // the run folder is the user's choice
 		return nil, diskError(err)
 	}
+	if err := syncDir(filepath.Dir(dir)); err != nil {
+		return nil, diskError(err)
+	}
 	r := &RoundWriter{dir: dir, open: open}
 	var err error
 	if r.samples, err = r.stream(samplesFile); err != nil {

@@ -4,9 +4,11 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -67,6 +69,16 @@ func wantFlight(t *testing.T, samples []Sample, w Window) {
 	}
 	if math.Abs(float64(sum)/1000-w.InFlightMean) > 0.1 || w.InFlightMax < most || w.InFlightMax > most+1 {
 		t.Errorf("window at %d: in flight %v, max %d; sampled %v, %d", w.T, w.InFlightMean, w.InFlightMax, float64(sum)/1000, most)
+	}
+}
+
+// A request that is sent at the instant another ends does not overlap it.
+func TestBackToBackRequestsDoNotOverlap(t *testing.T) {
+	a, _ := answer(0, 100*ms)
+	b, _ := answer(1, 300*ms)
+	b.Wrote = a.End
+	if w := Windows([]Sample{a, b}, nil, 1, 1+second(1)); w[0].InFlightMax != 1 {
+		t.Errorf("%d in flight, want 1", w[0].InFlightMax)
 	}
 }
 
@@ -185,6 +197,11 @@ func TestHistogramSaysWhatItDropped(t *testing.T) {
 	}
 	if none, err := Join(nil); err != nil || none.N != 0 || none.P99.Reason() == "" {
 		t.Errorf("nothing joined is %+v, %v", none, err)
+	}
+	wide := hdrhistogram.New(1, 4*hdrHighest, hdrDigits)
+	must(t, wide.RecordValue(3*hdrHighest))
+	if _, err := Join([]Histogram{{HDR: encodeHDR(wide)}}); err == nil || !strings.Contains(err.Error(), "1 value(s)") {
+		t.Errorf("a value of three hours was lost in silence: %v", err)
 	}
 	if _, err := Join([]Histogram{{HDR: "no histogram"}}); err == nil {
 		t.Error("a text that is no histogram was joined")

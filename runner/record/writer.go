@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"sync"
@@ -51,7 +52,7 @@ func create(dir string, run *Run, open opener) (*Writer, error) {
 	if err := writeSynced(open, w.path(".gitignore"), fresh, []byte("*\n")); err != nil {
 		return nil, diskError(err)
 	}
-	if err := writeSynced(open, w.path(reserveFile), fresh, make([]byte, reserveSize)); err != nil {
+	if err := writeSynced(open, w.path(reserveFile), fresh, incompressible(reserveSize)); err != nil {
 		return nil, diskError(err)
 	}
 	journal, err := open(w.path(journalFile), fresh|os.O_APPEND)
@@ -63,6 +64,13 @@ func create(dir string, run *Run, open opener) (*Writer, error) {
 		return nil, errors.Join(err, journal.Close())
 	}
 	return w, nil
+}
+
+// incompressible fills the reserve: of zeros a compressing file system would keep nothing in hand.
+func incompressible(n int) []byte {
+	data := make([]byte, n)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(data)
+	return data
 }
 
 // emptyDir makes sure that dir exists and that nothing is in it.

@@ -2,6 +2,7 @@ package record
 
 import (
 	"bytes"
+	"compress/gzip"
 	"errors"
 	"io/fs"
 	"os"
@@ -29,6 +30,16 @@ func TestCreateMakesAFolder(t *testing.T) {
 	if info, err := os.Stat(filepath.Join(dir, reserveFile)); err != nil || info.Size() != reserveSize {
 		t.Errorf("reserve: %v, %v", info, err)
 	}
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	text, err := os.ReadFile(filepath.Join(dir, reserveFile))
+	must(t, err)
+	_, err = z.Write(text)
+	must(t, err)
+	must(t, z.Close())
+	if packed.Len() < reserveSize {
+		t.Errorf("the reserve packs to %d bytes: a compressing file system would hold back nothing", packed.Len())
+	}
 	if run := open(t, dir).Run(); run.Schema != Schema || run.Status != StatusPlanned {
 		t.Errorf("run.json has schema %d, status %s", run.Schema, run.Status)
 	}
@@ -55,6 +66,14 @@ func TestCreateRefusesWhatIsThere(t *testing.T) {
 		if !bytes.Equal(before[name], text) {
 			t.Errorf("%s was touched", name)
 		}
+	}
+}
+
+func TestCreateRefusesAnyFile(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(dir, "thesis.tex"), nil, filePerm))
+	if _, err := Create(dir, newRun()); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("error %v, want fs.ErrExist", err)
 	}
 }
 
@@ -274,8 +293,8 @@ func TestReserveSavesTheIndex(t *testing.T) {
 	}
 	text, err := os.ReadFile(filepath.Join(dir, journalFile))
 	must(t, err)
-	if got := strings.Count(string(text), "\n"); got != 2 || strings.Contains(string(text), "second") {
-		t.Errorf("journal %q, want first and third on whole lines", text)
+	if want := "{\"t_ns\":0,\"event\":\"first\"}\n{\"t_ns\":0,\"event\":\"third\"}\n"; string(text) != want {
+		t.Errorf("journal %q, want %q", text, want)
 	}
 }
 

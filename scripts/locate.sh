@@ -19,7 +19,7 @@ if [ -n "$bin" ]; then
     *) fail 'binary-path must be absolute.' ;;
   esac
   if ! [ -f "$bin" ] || ! [ -x "$bin" ]; then fail 'binary-path names no executable file.'; fi
-  [ -z "$(find "$bin" -prune -type f \( -perm -020 -o -perm -002 \))" ] || fail 'binary-path can be written by others than its owner.'
+  [ -z "$(find -L "$bin" -prune -type f \( -perm -020 -o -perm -002 \))" ] || fail 'binary-path can be written by others than its owner.'
   found=$("$bin" version) || fail 'the program at binary-path cannot say its version.'
   case $found in
     "tailgate $wanted "*) ;;

@@ -1,7 +1,6 @@
 package actions
 
 import (
-	"bytes"
 	"io"
 	"strings"
 	"sync"
@@ -15,6 +14,8 @@ type Log struct {
 	w  io.Writer
 	// open is the line that no break has ended yet.
 	open []byte
+	// cr is true when the last character was a CR: an LF after it ends no second line.
+	cr bool
 }
 
 // lineLimit bounds a line of the log, bytes; a longer one is broken.
@@ -27,34 +28,19 @@ func NewLog(w io.Writer) *Log { return &Log{w: w} }
 func (l *Log) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n := len(p)
-	for len(p) > 0 {
-		at := bytes.IndexAny(p, "\r\n")
-		if at < 0 {
-			at = len(p)
+	for i, c := range p {
+		lineEnd := c == '\r' || c == '\n' && !l.cr
+		l.cr = c == '\r'
+		if c != '\r' && c != '\n' {
+			l.open = append(l.open, c)
 		}
-		room := lineLimit - len(l.open)
-		if at > room {
-			l.open = append(l.open, p[:room]...)
-			p = p[room:]
+		if lineEnd || len(l.open) == lineLimit {
 			if err := l.pass(); err != nil {
-				return n - len(p), err
-			}
-			continue
-		}
-		l.open = append(l.open, p[:at]...)
-		if at == len(p) {
-			break
-		}
-		// The empty line between CR and LF says nothing.
-		if p[at] == '\n' || len(l.open) > 0 {
-			if err := l.pass(); err != nil {
-				return n - len(p), err
+				return i, err
 			}
 		}
-		p = p[at+1:]
 	}
-	return n, nil
+	return len(p), nil
 }
 
 // Close passes on the last line. It does not close w.

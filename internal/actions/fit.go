@@ -1,6 +1,9 @@
 package actions
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // chunk is a piece of a report that is left out as a whole: a fold, or what stands between two blank lines.
 type chunk struct {
@@ -41,7 +44,7 @@ func fit(markdown string, budget int, size func(string) int) string {
 func leftOut(folds []string, blocks int) string {
 	what := folds
 	if blocks > 0 {
-		what = append(what[:len(what):len(what)], "the blocks after line 1 that did not fit")
+		what = append(slices.Clip(what), "the blocks after line 1 that did not fit")
 	}
 	return "Left out to fit: " + strings.Join(what, ", ") + ". The run folder has the full report."
 }

@@ -50,8 +50,14 @@ func (c *Commands) Outcome(o Outcome) error {
 	}
 	metrics, err := json.Marshal(failed)
 	values = append(values, [][2]string{
-		{"verdict", verdict}, {"verdict-line", line}, {"failed-metrics", string(metrics)}, {"base-sha", base}, {"head-sha", head},
-		{"workload-digest", digest}, {"result-json", index}, {"report-md", report},
+		{"verdict", verdict},
+		{"verdict-line", line},
+		{"failed-metrics", string(metrics)},
+		{"base-sha", base},
+		{"head-sha", head},
+		{"workload-digest", digest},
+		{"result-json", index},
+		{"report-md", report},
 	}...)
 	for _, v := range values {
 		err = errors.Join(err, c.Set(v[0], v[1]))

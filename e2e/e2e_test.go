@@ -54,7 +54,7 @@ var binaries struct {
 func tailgate(t *testing.T) string {
 	t.Helper()
 	binaries.once.Do(func() {
-		binaries.dir, binaries.err = os.MkdirTemp("", "tailgate-e2e-")
+		binaries.dir, binaries.err = os.MkdirTemp("", "tailgate-e2e-") //nolint:usetesting // outlives this test: the others use it too
 		if binaries.err == nil {
 			binaries.err = goBuild(root(t), filepath.Join(binaries.dir, "tailgate"), "./cmd/tailgate", "CGO_ENABLED=0")
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -101,7 +102,7 @@ func parses(line string) error {
 		return fmt.Errorf("no such command")
 	}
 	cmd.InitDefaultHelpFlag()
-	if err := cmd.ParseFlags(rest); err != nil && err != pflag.ErrHelp {
+	if err := cmd.ParseFlags(rest); err != nil && !errors.Is(err, pflag.ErrHelp) {
 		return err
 	}
 	return cmd.ValidateArgs(cmd.Flags().Args())

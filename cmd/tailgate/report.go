@@ -78,7 +78,7 @@ func openStored(dir, policy string) (*stored, error) {
 	if path == "" {
 		path = filepath.Join(dir, "policy.yaml")
 	}
-	text, err := os.ReadFile(path) //nolint:gosec // the path is the user's own
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, usage(err, "name a policy with --policy")
 	}
@@ -86,7 +86,12 @@ func openStored(dir, policy string) (*stored, error) {
 	if err != nil {
 		return nil, usage(err, "")
 	}
-	return &stored{folder, policyOf(f, folder.Run().Declared.Telemetry.GPU)}, nil
+	s := &stored{folder, policyOf(f, folder.Run().Declared.Telemetry.GPU)}
+	if policy == "" {
+		// Inputs of an action may have replaced values of the stored file; the run knows what was declared in the end.
+		s.policy.SHA256 = folder.Run().Declared.Policy.SHA256
+	}
+	return s, nil
 }
 
 // judge decides on a run and writes line 1.
@@ -99,7 +104,7 @@ func judge(run *record.Run, p gate.Policy) gate.Judgement {
 // writeJudgement judges the run in dir and writes judgement.json and the report's surfaces into out.
 func writeJudgement(dir, out string, run *record.Run, p gate.Policy) (gate.Judgement, error) {
 	j := judge(run, p)
-	if text, err := os.ReadFile(filepath.Join(dir, "run.json")); err == nil { //nolint:gosec // inside the run folder
+	if text, err := os.ReadFile(filepath.Join(dir, "run.json")); err == nil {
 		sum := sha256.Sum256(text)
 		j.RunSHA256 = hex.EncodeToString(sum[:])
 	}
@@ -150,8 +155,10 @@ func (a *app) verify(f *record.Folder) error {
 		fmt.Fprintln(a.out, d)
 	}
 	if len(differences) > 0 {
-		return &exitError{code: gate.Exit(gate.Invalid), err: fmt.Errorf("%s between round.json and the samples", plural(len(differences), "difference")),
-			hint: "do not trust this run: a file was changed or lost after it was measured"}
+		return &exitError{
+			code: gate.Exit(gate.Invalid), err: fmt.Errorf("%s between round.json and the samples", plural(len(differences), "difference")),
+			hint: "do not trust this run: a file was changed or lost after it was measured",
+		}
 	}
 	fmt.Fprintf(a.out, "%s verified: counts and percentiles follow from the samples\n", plural(len(f.Run().Rounds), "round"))
 	return nil

@@ -94,10 +94,11 @@ func (s scenario) configs() (base, head []byte, err error) {
 		if err != nil {
 			return nil, nil, err
 		}
+		text = append(text, '\n')
 		if i == 0 {
-			base = append(text, '\n')
+			base = text
 		} else {
-			head = append(text, '\n')
+			head = text
 		}
 	}
 	return base, head, nil

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -83,15 +84,20 @@ func TestE2EHardwareSlowdown(t *testing.T) {
 	if len(r.run.Environment.GPUs) == 0 || r.run.Environment.GPUs[0].Driver == "" {
 		t.Errorf("the GPU and its driver are not on record: %+v", r.run.Environment.GPUs)
 	}
-	for _, want := range []string{"hw_slowdown", r.run.Environment.GPUs[0].Name, r.run.Environment.GPUs[0].Driver} {
-		if !strings.Contains(r.out, want) {
-			t.Errorf("the report does not say %q:\n%s", want, r.out)
+	markdown, err := os.ReadFile(filepath.Join(r.dir, "report.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{r.run.Environment.GPUs[0].Name, "driver " + r.run.Environment.GPUs[0].Driver} {
+		if !strings.Contains(string(markdown), want) {
+			t.Errorf("the report does not say %q:\n%s", want, markdown)
 		}
 	}
-	for line := range strings.Lines(r.out) {
-		if strings.Contains(line, "slowdown") || strings.Contains(line, "run again") {
-			t.Log(strings.TrimSpace(line))
-		}
+	sentence := regexp.MustCompile(`Void: slot 2 \(\w+, pair 2\), hw_slowdown: thermal_hw on [^ ]+ in \d+ readings under load; run again as slot \d\.`)
+	if found := sentence.FindString(unwrapped(r.out)); found == "" {
+		t.Errorf("no sentence about the void round in:\n%s", r.out)
+	} else {
+		t.Log(found)
 	}
 	wantJudgedAlike(t, r)
 }
@@ -131,6 +137,9 @@ func slotName(rd record.Round) string {
 	return string(rune('0'+rd.Slot/10)) + string(rune('0'+rd.Slot%10)) + "-" + name
 }
 
+// unwrapped is a report without its line breaks, which depend on the width.
+func unwrapped(text string) string { return strings.Join(strings.Fields(text), " ") }
+
 // Without a driver the report says that the GPU was not observed, and why; where it is required, nothing is measured.
 func TestE2ENoDriver(t *testing.T) {
 	requireE2E(t)
@@ -142,11 +151,11 @@ func TestE2ENoDriver(t *testing.T) {
 	}
 	edit(t, repo, ".tailgate.yaml", "gpu: required", "gpu: optional")
 	r = execute(t, repo, filepath.Join(t.TempDir(), "run"), env, "run", "--base", "HEAD~1", "--strategy", "ref")
-	if !strings.Contains(r.out, "GPU: not observed (") {
+	if !strings.Contains(unwrapped(r.out), "GPU: not observed (") {
 		t.Errorf("the report does not say that the GPU was not observed:\n%s", r.out)
 	}
 	for _, boast := range []string{"no thermal", "no hardware slowdown", "no throttling"} {
-		if strings.Contains(r.out, boast) {
+		if strings.Contains(unwrapped(r.out), boast) {
 			t.Errorf("the report says %q of a GPU that nobody watched", boast)
 		}
 	}

@@ -104,11 +104,11 @@ func hwSlowdown(s suspect) string {
 	for _, g := range s.Machine.GPUs {
 		for _, bit := range []string{"thermal_hw", "power_brake"} {
 			if n := g.Reasons[bit]; n >= 1 {
-				return fmt.Sprintf("%s on GPU %s in %s under load", bit, g.UUID, plural(n, "reading"))
+				return fmt.Sprintf("%s on %s in %s under load", bit, g.UUID, plural(n, "reading"))
 			}
 		}
 		if g.SlowdownRun >= 2 {
-			return fmt.Sprintf("hw_slowdown on GPU %s in %d readings in a row under load", g.UUID, g.SlowdownRun)
+			return fmt.Sprintf("hw_slowdown on %s in %d readings in a row under load", g.UUID, g.SlowdownRun)
 		}
 	}
 	return ""

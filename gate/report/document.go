@@ -64,8 +64,21 @@ type block struct {
 	log   []string
 	// inner are the blocks of a fold.
 	inner []block
-	// webOnly blocks are left out on a terminal.
-	webOnly bool
+	// webOnly blocks are left out on a terminal, terminalOnly blocks in Markdown.
+	webOnly, terminalOnly bool
+}
+
+// without returns the blocks that are not hidden, at every depth.
+func without(blocks []block, hidden func(block) bool) []block {
+	var out []block
+	for _, b := range blocks {
+		if hidden(b) {
+			continue
+		}
+		b.inner = without(b.inner, hidden)
+		out = append(out, b)
+	}
+	return out
 }
 
 type blockKind int

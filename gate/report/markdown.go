@@ -5,7 +5,7 @@ import "strings"
 // toMarkdown renders blocks for GitHub. Bullets in a row form one list; a blank line stands between all other blocks.
 func toMarkdown(word string, blocks []block) string {
 	var b strings.Builder
-	writeMarkdown(&b, word, blocks)
+	writeMarkdown(&b, word, without(blocks, func(b block) bool { return b.terminalOnly }))
 	return b.String()
 }
 

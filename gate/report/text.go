@@ -26,7 +26,7 @@ func toText(word string, blocks []block, v gate.Verdict, o Options) string {
 	if o.ASCII {
 		word = asciiWord(v) + " " + word[strings.IndexByte(word, ' ')+1:]
 	}
-	t.blocks(word, blocks)
+	t.blocks(word, without(blocks, func(b block) bool { return b.webOnly }))
 	return t.b.String()
 }
 
@@ -64,9 +64,6 @@ func asciiWord(v gate.Verdict) string {
 
 func (t *terminal) blocks(word string, blocks []block) {
 	for i, part := range blocks {
-		if part.webOnly {
-			continue
-		}
 		if i > 0 && (part.kind != bullet || blocks[i-1].kind != bullet) {
 			t.b.WriteByte('\n')
 		}

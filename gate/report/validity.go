@@ -15,8 +15,11 @@ func (s *scribe) validity() []block {
 		g := &grid{head: []string{"slot", "arm", "pair", "rule", "evidence", "run again as"}, align: "rlrlll"}
 		for _, v := range s.j.Validity {
 			g.add(s.voidRow(v)...)
+			blocks = append(blocks, block{kind: bullet, line: s.voidSentence(v), terminalOnly: true})
 		}
-		blocks = append(blocks, table(g))
+		web := table(g)
+		web.webOnly = true
+		blocks = append(blocks, web)
 	}
 	parts := []words{
 		{say("%s", s.tally())}, {say("%s", s.steady())}, {say("%s", s.drift())}, {say("%s", s.generator())}, s.gpu(),
@@ -36,7 +39,7 @@ func (s *scribe) validity() []block {
 }
 
 func (s *scribe) voidRow(v record.Void) []words {
-	arm, pair, again := missing("unknown slot"), missing("unknown slot"), "not run again"
+	arm, pair, again := missing("unknown slot"), missing("unknown slot"), notRunAgain
 	for _, r := range s.run.Rounds {
 		if r.Slot == v.Slot {
 			arm, pair = inert(string(r.Arm), 8), count(r.Pair+1)
@@ -49,6 +52,23 @@ func (s *scribe) voidRow(v record.Void) []words {
 		cell("%d", v.Slot), cell("%s", arm), cell("%s", pair), {quote(v.Rule, 40)}, {quote(v.Evidence, messageCap)}, cell("%s", again),
 	}
 }
+
+// voidSentence is a row of the table as a sentence: on a narrow terminal six columns do not fit.
+func (s *scribe) voidSentence(v record.Void) words {
+	row := s.voidRow(v)
+	w := words{bold("Void: "), say("slot ")}
+	for i, before := range []string{"", " (", ", pair ", "), ", ": ", "; run again as "} {
+		w = append(w, say("%s", before))
+		w = append(w, row[i]...)
+	}
+	if last := row[len(row)-1].plain(); last == notRunAgain {
+		w = append(w[:len(w)-2], say("; "+notRunAgain))
+	}
+	return append(w, say("."))
+}
+
+// notRunAgain stands where a void round has no successor.
+const notRunAgain = "not run again"
 
 // tally counts planned, run and void rounds per arm, zeros included.
 func (s *scribe) tally() string {

@@ -130,7 +130,11 @@ func (r *round) finish() error {
 		windows = record.Windows(samples, streams, r.rd.Phases.M0, r.rd.Phases.M1)
 	}
 	err := r.rw.Close(r.rd, windows, r.rd.Client)
-	r.say("done", string(r.rd.State))
+	if r.rd.Slot < 0 {
+		r.say("done", "not recorded, not judged")
+	} else {
+		r.say("done", string(r.rd.State))
+	}
 	return err
 }
 

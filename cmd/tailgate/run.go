@@ -62,8 +62,12 @@ func (a *app) show(o *outcome) error {
 	return verdictExit(o.judgement.Verdict)
 }
 
+// reportOptions fits the report to where it is printed. Colour only repeats what words say.
 func (a *app) reportOptions(dir string) report.Options {
-	return report.Options{ASCII: a.ascii, RunFolder: dir}
+	o := report.Options{ASCII: a.ascii, RunFolder: dir, Width: columns(a.out)}
+	_, plain := a.lookup("NO_COLOR")
+	o.Color = isTerminal(a.out) && !plain && a.getenv("TERM") != "dumb"
+	return o
 }
 
 // flagsOf lists the flags the user set, for the record.

@@ -210,21 +210,19 @@ func (r *round) exercise(ctx context.Context) error {
 	if r.server != nil {
 		defer r.watch()()
 	}
-	if err := r.warmUp(); err != nil || r.rd.Steady.End == "cap" {
+	warm, err := r.warmUp()
+	if err != nil || !warm || ctx.Err() != nil {
 		return errors.Join(err, ctx.Err())
 	}
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	err := r.interval()
+	err = r.interval()
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	return err
 }
 
-// warmUp offers the warm-up traffic until the declared rule decides.
-func (r *round) warmUp() error {
+// warmUp offers the warm-up traffic until the declared rule decides, and reports whether there is a warm server to measure.
+func (r *round) warmUp() (bool, error) {
 	detector := steady.New(r.s.run.Declared.Warmup)
 	var last record.SteadyWindow
 	err := r.warm(r.cut, func(w record.SteadyWindow) steady.Decision {
@@ -246,9 +244,9 @@ func (r *round) warmUp() error {
 	}
 	if errors.Is(err, errCrashed) {
 		r.crashed()
-		return nil
+		return false, nil
 	}
-	return err
+	return err == nil && (r.rd.Steady.End == "confirmed" || r.rd.Steady.End == "started_with_failures"), err
 }
 
 func windowText(r record.SteadyReport, w record.SteadyWindow) string {

@@ -42,12 +42,17 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"service":   serviceCommand,
-			"exit":      exitCommand,
-			"interrupt": interruptCommand,
-			"gone":      goneCommand,
-			"runjson":   runJSONCommand,
-			"replace":   replaceCommand,
+			"service": serviceCommand,
+			"exit":    exitCommand,
+			"interrupt": func(ts *testscript.TestScript, _ bool, args []string) {
+				cancelCommand(ts, os.Interrupt, gate.ExitInterrupted, interruptBudget, args)
+			},
+			"terminate": func(ts *testscript.TestScript, _ bool, args []string) {
+				cancelCommand(ts, syscall.SIGTERM, gate.ExitTerminated, terminateBudget, args)
+			},
+			"gone":    goneCommand,
+			"runjson": runJSONCommand,
+			"replace": replaceCommand,
 		},
 		Condition: func(cond string) (bool, error) {
 			if cond == "namespaces" {
@@ -142,11 +147,11 @@ func exitCommand(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// interruptCommand runs tailgate, sends SIGINT once its progress shows a text, and wants exit code 130 within the budget:
-// `interrupt TEXT tailgate run`.
-func interruptCommand(ts *testscript.TestScript, _ bool, args []string) {
+// cancelCommand runs tailgate, sends a signal once its progress shows a text, and wants the exit code within the budget:
+// `interrupt TEXT tailgate run`, `terminate TEXT tailgate run`.
+func cancelCommand(ts *testscript.TestScript, signal os.Signal, want int, budget time.Duration, args []string) {
 	if len(args) < 2 {
-		ts.Fatalf("usage: interrupt TEXT COMMAND...")
+		ts.Fatalf("usage: interrupt|terminate TEXT COMMAND...")
 	}
 	out := filepath.Join(ts.Getenv("WORK"), "interrupted")
 	f, err := os.Create(out)
@@ -176,17 +181,17 @@ func interruptCommand(ts *testscript.TestScript, _ bool, args []string) {
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
-	ts.Check(cmd.Process.Signal(syscall.SIGINT))
+	ts.Check(cmd.Process.Signal(signal))
 	began := time.Now()
 	<-ended
 	text, err := os.ReadFile(out)
 	ts.Check(err)
 	ts.Logf("%s", text)
-	if code := cmd.ProcessState.ExitCode(); code != gate.ExitInterrupted {
-		ts.Fatalf("exit code %d, want %d", code, gate.ExitInterrupted)
+	if code := cmd.ProcessState.ExitCode(); code != want {
+		ts.Fatalf("exit code %d, want %d", code, want)
 	}
-	if took := time.Since(began); took > interruptBudget+time.Second {
-		ts.Fatalf("took %s to stop", took)
+	if took := time.Since(began); took > budget+time.Second {
+		ts.Fatalf("took %s to stop, the budget is %s", took, budget)
 	}
 }
 

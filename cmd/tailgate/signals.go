@@ -11,11 +11,12 @@ import (
 	"time"
 
 	"github.com/tailgate-ci/tailgate/gate"
+	"github.com/tailgate-ci/tailgate/runner/target"
 )
 
 var (
 	errInterrupted = errors.New("interrupted")
-	errTerminated  = errors.New("terminated")
+	errTerminated  = fmt.Errorf("terminated: %w", target.ErrHurry)
 )
 
 // The budget after the first signal. An Actions runner sends SIGINT, 7.5 s later SIGTERM, and kills 2.5 s after that; a

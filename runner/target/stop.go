@@ -2,6 +2,7 @@ package target
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -16,7 +17,12 @@ const (
 	freeEvery = 100 * time.Millisecond
 	// cancelPortWait is what a cancelled stop still waits for the port.
 	cancelPortWait = 500 * time.Millisecond
+	// hurry is the grace of a stop that a supervisor with little patience asked for.
+	hurry = time.Second
 )
+
+// ErrHurry as the cause of a cancelled context says that whoever cancelled kills soon: a stop then forces after a second.
+var ErrHurry = errors.New("little time to stop")
 
 // Stop ends the server and everything it started, and proves that nothing of it lives and that its port is free. When ctx
 // ends, or has ended, the ladder is shortened so that all is gone within 5 s. A process that SIGKILL cannot end is
@@ -29,7 +35,11 @@ func (s *Server) Stop(ctx context.Context) (record.StopReport, error) {
 		return s.report, s.stopErr
 	}
 	s.stopped = true
-	end := s.group.End(ctx, proc.Ladder{Signal: s.spec.Signal, Grace: s.spec.Grace, CancelGrace: s.spec.CancelGrace})
+	ladder := proc.Ladder{Signal: s.spec.Signal, Grace: s.spec.Grace, CancelGrace: s.spec.CancelGrace}
+	if errors.Is(context.Cause(ctx), ErrHurry) {
+		ladder.CancelGrace = min(ladder.CancelGrace, hurry)
+	}
+	end := s.group.End(ctx, ladder)
 	s.report = record.StopReport{Seconds: end.Took.Seconds(), Signals: end.Signals, Forced: end.Forced}
 	for _, command := range end.Escaped {
 		s.report.Escaped = append(s.report.Escaped, s.spec.Mask(command))

@@ -15,7 +15,7 @@ func lookupIn(env map[string]string) func(string) (string, bool) {
 
 func inputJob() Job {
 	job := aJob()
-	job.Temp, job.Workspace = "/runner/tmp", "/work/service"
+	job.Temp, job.Workspace = "/runner/tmp", "/home/runner/service"
 	return job
 }
 
@@ -39,7 +39,7 @@ func TestReadInputsAll(t *testing.T) {
 	}), inputJob())
 	want := Inputs{
 		Config: "ci/gate.yaml", Strategy: "ref", BaseRef: "v1.4.0", HeadRef: "feature/$(id)`x`;é", Workload: "workloads/chat", WorkloadDigest: digest,
-		Rounds: 12, Comment: CommentAlways, Key: "nightly-2", OutputDir: "/work/service/out/run", ServiceEnv: []string{"HF_HOME", "VLLM_USE_V1", "MODEL"},
+		Rounds: 12, Comment: CommentAlways, Key: "nightly-2", OutputDir: "/home/runner/service/out/run", ServiceEnv: []string{"HF_HOME", "VLLM_USE_V1", "MODEL"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)

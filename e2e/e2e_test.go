@@ -115,7 +115,25 @@ func execute(t *testing.T, dir, runDir string, env []string, args ...string) res
 	readJSON(t, filepath.Join(runDir, "run.json"), &r.run)
 	readJSON(t, filepath.Join(runDir, "judgement.json"), &r.judgement)
 	t.Logf("exit %d after %s: %s", r.code, r.wall.Round(time.Second), r.line())
+	wantVerified(t, runDir)
 	return r
+}
+
+// wantVerified recomputes what a run folder says of its rounds from their samples.
+func wantVerified(t *testing.T, dir string) {
+	t.Helper()
+	if _, err := os.Stat(filepath.Join(dir, "run.json")); err != nil {
+		return // a command that left no run
+	}
+	f, err := record.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	differences, err := record.Verify(f)
+	if err != nil || len(differences) > 0 {
+		t.Errorf("%s does not verify: %v %v", dir, differences, err)
+	}
 }
 
 // readJSON reads a file if it is there.

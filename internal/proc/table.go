@@ -124,7 +124,7 @@ func parseStat(data []byte) (Process, error) {
 		return Process{}, errStat
 	}
 	fields := bytes.Fields(data[end+1:])
-	if len(fields) < 20 || len(fields[0]) != 1 {
+	if len(fields) < 20 || len(fields[0]) != 1 || !isLetter(fields[0][0]) {
 		return Process{}, errStat
 	}
 	p := Process{State: fields[0][0], Comm: string(data[open+1 : end])}
@@ -147,3 +147,6 @@ func parseStat(data []byte) (Process, error) {
 	p.Start = start
 	return p, nil
 }
+
+// isLetter reports whether a state is one the kernel prints.
+func isLetter(b byte) bool { return 'A' <= b && b <= 'Z' || 'a' <= b && b <= 'z' }

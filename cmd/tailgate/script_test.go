@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -244,7 +245,13 @@ func runJSONCommand(ts *testscript.TestScript, _ bool, args []string) {
 	f, err := record.Open(ts.MkAbs(args[0]))
 	ts.Check(err)
 	run := f.Run()
-	fmt.Fprintf(ts.Stdout(), "status %s\nrounds %d\n", run.Status, len(run.Rounds))
+	valid := 0
+	for _, rd := range run.Rounds {
+		if rd.State == record.RoundComplete && !slices.ContainsFunc(gate.Validity(run), func(v record.Void) bool { return v.Slot == rd.Slot }) {
+			valid++
+		}
+	}
+	fmt.Fprintf(ts.Stdout(), "status %s\nrounds %d\nvalid %d\n", run.Status, len(run.Rounds), valid)
 	for _, in := range run.Incidents {
 		fmt.Fprintf(ts.Stdout(), "incident %s %s\n", in.ID, in.Arm)
 	}

@@ -124,6 +124,11 @@ func checkSample(s *Sample) error {
 			return fmt.Errorf("a count of %d", *n)
 		}
 	}
+	for _, ns := range []*int64{s.Server.Queue, s.Server.Prompt, s.Server.Decode, s.Server.Load} {
+		if ns != nil && (*ns < 0 || *ns > maxOffset) {
+			return fmt.Errorf("a server time of %d ns", *ns)
+		}
+	}
 	return checkTexts(s)
 }
 

@@ -129,6 +129,20 @@ type Sample struct {
 	BodySHA    string            `json:"body_sha,omitempty"`
 	TextSHA    string            `json:"text_sha,omitempty"`
 	Assertions []AssertionResult `json:"assertions,omitempty"`
+	// Server is what the server said of its own times; the zero value when it said nothing. Never part of a latency of ours.
+	Server ServerTimes `json:"server,omitzero"`
+}
+
+// ServerTimes are durations that the server reported in its answer, ns, as its own clock saw them. Each is nil when the
+// dialect has no such field or the answer lacked it; 0 is a duration of zero.
+type ServerTimes struct {
+	// Queue is the time before work on the request began.
+	Queue *int64 `json:"queue_ns,omitempty"`
+	// Prompt is the time spent on the prompt (prefill), Decode on the output tokens.
+	Prompt *int64 `json:"prompt_ns,omitempty"`
+	Decode *int64 `json:"decode_ns,omitempty"`
+	// Load is the time to load the model; a positive one in mid-round means that the model had been unloaded.
+	Load *int64 `json:"load_ns,omitempty"`
 }
 
 // AssertionResult is one content check of one answer.

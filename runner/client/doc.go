@@ -12,6 +12,7 @@
 // events, answer reads from an event what it must know at once (payload, finish, usage, error), and conclude turns the
 // whole into one outcome class. Each stage is a file and knows only the next one.
 //
-// The package touches the network and its own clock, nothing else: no files, no environment, no log. It imports
-// runner/record for its results and, in encode.go alone, runner/workload for the requests it serialises.
+// The package touches the network and its own clock, nothing else: no environment, no log, and of files only those in
+// which the kernel names its local ports (preflight.go). It imports runner/record for its results and, in encode.go alone,
+// runner/workload for the requests it serialises.
 package client

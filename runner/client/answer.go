@@ -42,7 +42,7 @@ type answer struct {
 	// over is the stamp of the end marker, finished that of the event that completed the last choice.
 	over, finished mark
 
-	id                    string
+	id, model             string
 	events, payloads      int
 	bad, badUTF8, unknown int
 	trailing              int64
@@ -225,6 +225,9 @@ func (a *answer) countTokens(c *chunkJSON, logprobs int) {
 func (a *answer) note(c *chunkJSON) {
 	if a.id == "" {
 		a.id = clean(c.ID, maxRequestID)
+	}
+	if a.model == "" {
+		a.model = clean(c.Model, maxModelName)
 	}
 	if c.Usage != nil {
 		a.usage = c.Usage

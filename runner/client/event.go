@@ -13,6 +13,7 @@ var errNotJSON = errors.New("not a JSON object")
 // chunkJSON is an event of openai-chat or openai-completions, or a whole answer of either: the fields we must know.
 type chunkJSON struct {
 	ID      string          `json:"id"`
+	Model   string          `json:"model"`
 	Object  string          `json:"object"`
 	Error   json.RawMessage `json:"error"`
 	Message json.RawMessage `json:"message"`

@@ -139,6 +139,15 @@ func (c *Client) Probe(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s, _ := c.aside(ctx, r)
+	if s.Class == record.OK {
+		return nil
+	}
+	return &ProbeError{Class: s.Class, Detail: s.Detail}
+}
+
+// aside sends a request at once and keeps it out of the client's counts.
+func (c *Client) aside(ctx context.Context, r *Request) (record.Sample, *answer) {
 	r.Sched = c.o.Clock.Now()
 	release := make(chan record.Instant, 1)
 	release <- r.Sched
@@ -146,10 +155,7 @@ func (c *Client) Probe(ctx context.Context) error {
 	x.uncounted = true
 	x.run(release)
 	s, _ := x.conclude()
-	if s.Class == record.OK {
-		return nil
-	}
-	return &ProbeError{Class: s.Class, Detail: s.Detail}
+	return s, x.ans
 }
 
 // ProbeError says how a readiness probe ended.

@@ -38,6 +38,9 @@ type Request struct {
 // maxRequestID bounds an id a server gave to an answer.
 const maxRequestID = 80
 
+// maxModelName bounds the model name that an answer gives, in bytes.
+const maxModelName = 200
+
 // serialise makes the bytes of a POST. Header fields are in a fixed order, so that equal requests are equal bytes.
 func (c *Client) serialise(body []byte) (wire, tail []byte) {
 	var b bytes.Buffer

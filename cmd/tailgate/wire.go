@@ -62,7 +62,7 @@ func declare(f *config.File, p gate.Policy, id, gpu string) record.Declared {
 			TrendWindows: f.Warmup.TrendWindows, Min: time.Duration(f.Warmup.Min),
 		},
 		Measure: time.Duration(f.Load.Measure),
-		Load:    record.Load{Kind: "open", Dialect: f.Target.Dialect, Model: f.Target.Model},
+		Load:    loadOf(f),
 		Limits: record.Limits{
 			Dial: time.Duration(l.Dial), FirstEvent: time.Duration(l.FirstEvent), Idle: time.Duration(l.Idle),
 			Total: time.Duration(l.Total), Drain: time.Duration(l.Drain), NoProgress: time.Duration(l.NoProgress),
@@ -73,6 +73,18 @@ func declare(f *config.File, p gate.Policy, id, gpu string) record.Declared {
 		Conditioning: record.Conditioning{Base: time.Duration(f.Conditioning.Base), Head: time.Duration(f.Conditioning.HeadMax)},
 		Cooldown:     time.Duration(f.Cooldown.Pause),
 	}
+}
+
+// loadOf is how the file wants requests offered.
+func loadOf(f *config.File) record.Load {
+	l := record.Load{
+		Kind: record.OpenLoop, Dialect: f.Target.Dialect, Model: f.Target.Model,
+		Concurrency: f.Load.Concurrency, MaxInFlight: f.Load.MaxInFlight, Think: time.Duration(f.Load.Think),
+	}
+	if l.Concurrency > 0 {
+		l.Kind = record.ClosedLoop
+	}
+	return l
 }
 
 // signals are the words of target.stop.signal.

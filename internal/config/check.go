@@ -12,6 +12,9 @@ import (
 // maxPairs is the largest number of pairs a session may plan.
 const maxPairs = 12
 
+// maxStreams is the largest number of requests in flight that may be asked for: more than any machine has ports for.
+const maxStreams = 60_000
+
 // rule is one demand on the values of a file.
 type rule struct {
 	path string
@@ -54,6 +57,25 @@ func (f *File) loadRules() []rule {
 			"build a workload at that scale with tailgate workload build, and leave 1 here",
 		},
 		below("load.measure", l.Measure, time.Second),
+		outside("load.concurrency", l.Concurrency, 0, maxStreams),
+		outside("load.max_in_flight", l.MaxInFlight, 0, maxStreams),
+		{
+			"load.max_in_flight", l.Concurrency > 0 && l.MaxInFlight > 0,
+			fmt.Sprintf("a closed loop of %d slots never has more requests in flight", l.Concurrency), "leave out one of load.concurrency and load.max_in_flight",
+		},
+		{
+			"load.scale", l.Concurrency > 0 && f.policy.has("load.scale"), "a closed loop has no arrival rate to scale: its slots send as fast as the service answers",
+			"leave out one of load.concurrency and load.scale",
+		},
+		{"load.think", l.Think > 0 && l.Concurrency == 0, "an open loop has no slots that rest", "set load.concurrency, or leave load.think out"},
+		{
+			"load.think", l.Think >= l.Measure && l.Think > 0, l.Think.String() + " is not shorter than load.measure " + l.Measure.String() + ": each slot would send once",
+			"shorten it or lengthen load.measure",
+		},
+		{
+			"load.limits.drain", l.Limits.Drain <= 0, "0s would cut every request that is open when the interval ends",
+			"write how long the last ones may take, or leave it out",
+		},
 	}
 }
 
@@ -123,6 +145,8 @@ func (f *File) limitRules() []rule {
 		{"first_event", f.Load.Limits.FirstEvent, []string{"ttft"}},
 		{"idle", f.Load.Limits.Idle, []string{"itl", "icl"}},
 		{"total", f.Load.Limits.Total, latencies},
+		{"drain", f.Load.Limits.Drain, latencies},
+		{"no_progress", f.Load.Limits.NoProgress, latencies},
 	}
 	var rules []rule
 	for _, key := range slices.Sorted(maps.Keys(f.SLO)) {

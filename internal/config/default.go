@@ -33,7 +33,7 @@ func Default() *File {
 
 // derive sets the defaults that depend on other keys, for keys the file did not set.
 func (f *File) derive() {
-	if !f.policy.has("load.limits.drain") {
+	if !f.policy.has("load.limits.drain") && f.Load.Limits.Total > 0 {
 		f.Load.Limits.Drain = f.Load.Limits.Total
 	}
 	if !f.policy.has("rounds.max_void") {

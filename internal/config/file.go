@@ -69,9 +69,12 @@ type Arm struct {
 
 // Load is how requests are offered.
 type Load struct {
-	Scale   float64  `yaml:"scale" doc:"Always 1: a workload at another rate is another workload. Use tailgate workload build."`
-	Measure Duration `yaml:"measure" doc:"Length of the measured interval of a round, at least 1s."`
-	Limits  Limits   `yaml:"limits" doc:"The client's own limits on one request; 0s means none. A limit must lie above the SLO it could hide."`
+	Scale       float64  `yaml:"scale" doc:"Always 1: a workload at another rate is another workload. Use tailgate workload build."`
+	Measure     Duration `yaml:"measure" doc:"Length of the measured interval of a round, at least 1s."`
+	Concurrency int      `yaml:"concurrency" doc:"Slots of a closed loop: each sends its next request when its last one is over, so that a slow service is asked less and its overload stays hidden. 0: an open loop, which sends by the workload's schedule whatever the service does."`
+	Think       Duration `yaml:"think" doc:"Rest of a closed loop's slot between two requests. Conversations keep the delays of their own."`
+	MaxInFlight int      `yaml:"max_in_flight" doc:"Most requests in flight of an open loop. Waiting for a place counts in every latency, and the round is flagged client_limited. 0: no bound."`
+	Limits      Limits   `yaml:"limits" doc:"The client's own limits on one request; 0s means none. A limit must lie above the SLO it could hide."`
 }
 
 // Limits bound one request on the client's side. Zero means no limit.

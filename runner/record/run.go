@@ -120,10 +120,23 @@ type Warmup struct {
 	Min          time.Duration `json:"min_ns"`
 }
 
+// The kinds of load.
+const (
+	OpenLoop   = "open"
+	ClosedLoop = "closed"
+)
+
 // Load says how requests are offered.
 type Load struct {
-	// Kind is "open": requests are due by a schedule, whatever the server does.
+	// Kind is "open": requests are due by a schedule, whatever the server does; or "closed": the next one is due when one of
+	// Concurrency slots is free, so that a slow server is asked less.
 	Kind string `json:"kind"`
+	// Concurrency is the number of slots of a closed loop; 0 in an open one.
+	Concurrency int `json:"concurrency,omitempty"`
+	// MaxInFlight bounds the requests in flight of an open loop; 0 for no bound. Waiting for a place counts in every latency.
+	MaxInFlight int `json:"max_in_flight,omitempty"`
+	// Think is how long a slot of a closed loop rests before its next request, ns.
+	Think time.Duration `json:"think_ns,omitempty"`
 	// Dialect is the API spoken, e.g. "openai-chat".
 	Dialect string `json:"dialect"`
 	// Model is the model name sent with each request; empty when the workload sets none.

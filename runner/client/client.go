@@ -23,6 +23,8 @@ type Client struct {
 	model     string
 
 	dials, reuses atomic.Int64
+	// attempts counts requests whose writing began; quickest is the shortest dial in ns, 0 before the first.
+	attempts, quickest atomic.Int64
 	// freeCaps remembers the safety cap of each workload: *workload.Workload to int.
 	freeCaps sync.Map
 }
@@ -94,6 +96,23 @@ func (c *Client) Model() string { return c.model }
 // Connections counts the connections dialled and the requests that reused one.
 func (c *Client) Connections() (dialled, reused int) {
 	return int(c.dials.Load()), int(c.reuses.Load())
+}
+
+// Attempts counts the requests that this client began to write, those of probes left out. It never counts a request twice,
+// because none is written twice: compare it with the samples.
+func (c *Client) Attempts() int64 { return c.attempts.Load() }
+
+// QuickestDial is the shortest time in which the server took a connection, 0 before the first: about one round trip.
+func (c *Client) QuickestDial() time.Duration { return time.Duration(c.quickest.Load()) }
+
+// dialledIn notes how long a dial took.
+func (c *Client) dialledIn(d time.Duration) {
+	for d > 0 {
+		best := c.quickest.Load()
+		if best != 0 && best <= int64(d) || c.quickest.CompareAndSwap(best, int64(d)) {
+			return
+		}
+	}
 }
 
 // Close closes the idle connections. Requests in flight go on.

@@ -132,6 +132,7 @@ func (x *exchange) connect(fresh bool) error {
 	}
 	if !x.uncounted {
 		x.c.dials.Add(1)
+		x.c.dialledIn(d.dial)
 	}
 	x.conn, x.s.Conn = d.conn, x.c.o.Clock.Now()
 	return nil
@@ -176,8 +177,12 @@ func (x *exchange) keep() {
 // write sends the request with one Write. An error does not end the exchange: a server that refuses a request while it is
 // being sent has often said why, so the answer is looked for, for up to a second.
 func (x *exchange) write() {
-	if x.s.Reused && !x.uncounted {
-		x.c.reuses.Add(1)
+	if !x.uncounted {
+		x.s.Attempts++
+		x.c.attempts.Add(1)
+		if x.s.Reused {
+			x.c.reuses.Add(1)
+		}
 	}
 	wire := x.r.Wire
 	for len(wire) > 0 && x.wrote == nil {

@@ -114,30 +114,6 @@ type ServerReport struct {
 	Model    string `json:"model,omitempty"`
 }
 
-// ClientReport is the evidence by which the load generator vouches for itself.
-type ClientReport struct {
-	Address string `json:"address"`
-	Dialect string `json:"dialect"`
-	// PacerLag is pick - sched over measured requests, ms.
-	PacerLagP50 Value `json:"pacer_lag_p50_ms"`
-	PacerLagP99 Value `json:"pacer_lag_p99_ms"`
-	PacerLagMax Value `json:"pacer_lag_max_ms"`
-	// Late100 counts measured requests released more than 100 ms late.
-	Late100 int `json:"late_100ms"`
-	// Written counts requests whose last byte the kernel took.
-	Written int `json:"written"`
-	Dialled int `json:"dialled"`
-	Reused  int `json:"reused"`
-	// WireSHA256 is over the bytes and offsets of measured requests in schedule order, 64 hex. Equal in all rounds.
-	WireSHA256 string `json:"wire_sha256"`
-	// CPU is the share of all cores that tailgate itself used in the measured interval, a fraction.
-	CPU Value `json:"cpu"`
-	// Span is the time from the first to the last released request / the same as planned, a fraction around 1.
-	Span Value `json:"span"`
-	// GCPause is the sum of stop-the-world pauses in the measured interval, ms.
-	GCPause Value `json:"gc_pause_ms"`
-}
-
 // StopReport is how the server went away.
 type StopReport struct {
 	Seconds float64 `json:"seconds"`

@@ -105,6 +105,9 @@ type Declared struct {
 	// Conditioning and Cooldown are as configured; 0 means the step was skipped.
 	Conditioning Conditioning  `json:"conditioning"`
 	Cooldown     time.Duration `json:"cooldown_ns"`
+	// SelfTest is how long the load generator measures a server of known truth before each round; 0 means the step was
+	// skipped.
+	SelfTest time.Duration `json:"self_test_ns,omitempty"`
 }
 
 // Warmup is the declared warm-up rule, equal for both arms. Its meaning is in package steady.

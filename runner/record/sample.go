@@ -95,6 +95,9 @@ type Sample struct {
 	Last     Instant `json:"last,omitzero"`
 	End      Instant `json:"end,omitzero"`
 
+	// Attempts counts how often writing it began: 0 or 1. It lives in memory only, to be held against the client's counter.
+	Attempts int `json:"-"`
+
 	Reused bool  `json:"reused,omitempty"`
 	DialNS int64 `json:"dial_ns,omitempty"`
 	TLSNS  int64 `json:"tls_ns,omitempty"`

@@ -1,7 +1,6 @@
 package record
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -22,37 +21,18 @@ type Histogram struct {
 	Dropped int `json:"dropped,omitempty"`
 }
 
-// hdrHighest is an hour, ns: no limit of ours lets a request live longer.
-const hdrHighest = 3_600_000_000_000
-
-// hdrDigits quantise to 0.1 %.
-const hdrDigits = 3
-
-// maxHDR bounds the text of a histogram that is read.
-const maxHDR = 1 << 20
-
-func newHDR() *hdrhistogram.Histogram { return hdrhistogram.New(1, hdrHighest, hdrDigits) }
-
-// histogram turns values (ns, any order) into a Histogram. scratch is reset and reused, for an empty one takes 300 kB.
-func histogram(values []point, scratch *hdrhistogram.Histogram) Histogram {
+// histogram turns values (ns, any order) into a Histogram. The values are sorted in place.
+func histogram(values []point, encoder *hdrEncoder) Histogram {
 	if len(values) == 0 {
 		return Histogram{P50: NA("no value"), P99: NA("no value")}
 	}
-	var d distribution
+	sortPoints(values)
 	var h Histogram
-	scratch.Reset()
-	for _, v := range values {
-		d.add(v.value/1e6, v.weight)
-		if err := scratch.RecordValues(int64(v.value), int64(v.weight)); err != nil {
-			h.Dropped += v.weight
-		}
-	}
-	d.seal()
-	h.P50, h.P99 = Of(d.nth(rank(0.50, d.total))), Of(d.nth(rank(0.99, d.total)))
-	h.HDR = encodeHDR(scratch)
-	if h.HDR != "" {
-		h.N = int(scratch.TotalCount())
-	}
+	h.HDR, h.N = encoder.encode(values)
+	d := distribution{points: values}
+	d.sum()
+	h.Dropped = d.total - h.N
+	h.P50, h.P99 = Of(d.nth(rank(0.50, d.total))/1e6), Of(d.nth(rank(0.99, d.total))/1e6)
 	return h
 }
 
@@ -94,17 +74,6 @@ func Join(parts []Histogram) (Histogram, error) {
 	out.P50, out.P99 = Of(float64(sum.ValueAtQuantile(50))/1e6), Of(float64(sum.ValueAtQuantile(99))/1e6)
 	out.HDR = encodeHDR(sum)
 	return out, nil
-}
-
-func decodeHDR(text string) (*hdrhistogram.Histogram, error) {
-	if len(text) > maxHDR {
-		return nil, errors.New("histogram: text too long")
-	}
-	h, err := hdrhistogram.Decode([]byte(text))
-	if err != nil {
-		return nil, fmt.Errorf("histogram: %w", err)
-	}
-	return h, nil
 }
 
 // positive drops what a histogram cannot hold: an instant that was reached before the one it counts from.

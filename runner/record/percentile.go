@@ -91,7 +91,12 @@ func (d *distribution) add(value float64, weight int) {
 
 // seal sorts the points; percentiles may be asked for from then on.
 func (d *distribution) seal() {
-	slices.SortFunc(d.points, func(a, b point) int {
+	sortPoints(d.points)
+	d.sum()
+}
+
+func sortPoints(points []point) {
+	slices.SortFunc(points, func(a, b point) int {
 		switch {
 		case a.value < b.value:
 			return -1
@@ -101,10 +106,14 @@ func (d *distribution) seal() {
 			return 0
 		}
 	})
-	sum := 0
+}
+
+// sum turns the weights of sorted points into running sums.
+func (d *distribution) sum() {
+	d.total = 0
 	for i := range d.points {
-		sum += d.points[i].weight
-		d.points[i].weight = sum
+		d.total += d.points[i].weight
+		d.points[i].weight = d.total
 	}
 }
 

@@ -205,14 +205,14 @@ func (s *series) plausible(total int) bool {
 }
 
 func (s *series) close() []Window {
-	scratch := newHDR()
+	encoder := newHDREncoder()
 	for i := range s.windows {
 		w, v := &s.windows[i], &s.values[i]
 		for _, h := range []struct {
 			into *Histogram
 			from []point
 		}{{&w.TTFT, v.ttft}, {&w.ITL, v.itl}, {&w.E2E, v.e2e}, {&w.PacerLag, v.lag}} {
-			*h.into = histogram(positive(h.from), scratch)
+			*h.into = histogram(positive(h.from), encoder)
 		}
 		if len(w.Failed) == 0 {
 			w.Failed = nil

@@ -151,7 +151,7 @@ func TestHistogramsAgreeWithTheSamples(t *testing.T) {
 	for _, scale := range []float64{2e3, 3e6, 4e8, 9e10} {
 		var parts []Histogram
 		var all []float64
-		scratch := newHDR()
+		encoder := newHDREncoder()
 		for range 5 {
 			var values []point
 			for range 400 {
@@ -159,7 +159,7 @@ func TestHistogramsAgreeWithTheSamples(t *testing.T) {
 				values = append(values, point{v, 1})
 				all = append(all, v/1e6)
 			}
-			parts = append(parts, histogram(values, scratch))
+			parts = append(parts, histogram(values, encoder))
 		}
 		slices.Sort(all)
 		h, err := Join(parts)
@@ -183,7 +183,7 @@ func TestHistogramsAgreeWithTheSamples(t *testing.T) {
 }
 
 func TestHistogramSaysWhatItDropped(t *testing.T) {
-	h := histogram([]point{{5e6, 1}, {2 * hdrHighest, 3}}, newHDR())
+	h := histogram([]point{{5e6, 1}, {2 * hdrHighest, 3}}, newHDREncoder())
 	if h.N != 1 || h.Dropped != 3 {
 		t.Errorf("%d values, %d dropped; want 1 and 3", h.N, h.Dropped)
 	}
@@ -192,7 +192,7 @@ func TestHistogramSaysWhatItDropped(t *testing.T) {
 	if sum.N != 2 || sum.Dropped != 6 {
 		t.Errorf("joined %+v", sum)
 	}
-	if none := histogram(nil, newHDR()); none.P50.Reason() == "" || none.HDR != "" {
+	if none := histogram(nil, newHDREncoder()); none.P50.Reason() == "" || none.HDR != "" {
 		t.Errorf("nothing is %+v", none)
 	}
 	if none, err := Join(nil); err != nil || none.N != 0 || none.P99.Reason() == "" {

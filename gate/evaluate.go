@@ -143,7 +143,7 @@ func (e *evidence) judgeLoad() Judgement {
 		var absent []string
 		h.slo, absent = e.judgeSLO(nil, head, nil, h.errors, e.level)
 		h.ruleAbsent(absent)
-		h.ruleSLO(e.policy)
+		h.ruleSLO(e.policy, "")
 		d.rulings = append(d.rulings, h.rulings...)
 	}
 	j := e.judgement(&d, h, "")

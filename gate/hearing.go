@@ -37,7 +37,7 @@ func (e *evidence) hear(pairs []pair) *hearing {
 	h.ruleDrift()
 	h.ruleErrors()
 	h.ruleAssertions(e)
-	h.ruleSLO(e.policy)
+	h.ruleSLO(e.policy, " of head")
 	h.ruleOutput()
 	h.ruleMetrics()
 	h.ruleSlotEffect()

@@ -223,8 +223,8 @@ func holds(key string, metrics []compared, errs ErrorComparison) bool {
 	return true
 }
 
-// ruleSLO turns the standing of head with each limit into rulings.
-func (h *hearing) ruleSLO(p Policy) {
+// ruleSLO turns the standing with each limit into rulings; whose is what [sloText] is told.
+func (h *hearing) ruleSLO(p Policy, whose string) {
 	for _, r := range h.slo {
 		m, _ := MetricOf(r.Key)
 		c, id := informs, ""
@@ -242,16 +242,17 @@ func (h *hearing) ruleSLO(p Policy) {
 				c = undecided
 			}
 		}
-		h.add(ruling{class: c, timing: r.Key != ErrorRate, Finding: Finding{ID: id, Metric: r.Key, Arm: record.Head, Text: sloText(m, r)}})
+		h.add(ruling{class: c, timing: r.Key != ErrorRate, Finding: Finding{ID: id, Metric: r.Key, Arm: record.Head, Text: sloText(m, r, whose)}})
 	}
 }
 
-func sloText(m Metric, r SLOResult) string {
+// sloText names the limit's metric, whose it is (" of head", or nothing where there is one server) and where it stands.
+func sloText(m Metric, r SLOResult, whose string) string {
 	side := "at most"
 	if m.HigherIsBetter {
 		side = "at least"
 	}
-	text := fmt.Sprintf("%s of head is %s, the limit is %s %s", m.Name, amount(r.Value, r.Unit), side, amount(record.Of(r.Limit), r.Unit))
+	text := fmt.Sprintf("%s%s is %s, the limit is %s %s", m.Name, whose, amount(r.Value, r.Unit), side, amount(record.Of(r.Limit), r.Unit))
 	if r.N > 0 {
 		text += fmt.Sprintf("; %s of %s requests lie beyond it", count(r.Beyond), count(r.N))
 	}

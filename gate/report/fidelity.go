@@ -22,7 +22,11 @@ func (s *scribe) fidelity() []block {
 		if len(rows) == 0 {
 			w = append(w, say(" (the workload says nothing of its source)"))
 		}
-		blocks = append(blocks, block{kind: bullet, line: append(w, say("; the comparison shares it."))})
+		end := "; the comparison shares it."
+		if s.run.Kind == record.KindLoad {
+			end = "."
+		}
+		blocks = append(blocks, block{kind: bullet, line: append(w, say("%s", end))})
 	}
 	if len(rows) == 0 {
 		return blocks
@@ -39,7 +43,10 @@ func (s *scribe) fidelity() []block {
 		}
 		g.add(words{quote(r.Measure, nameCap)}, cell("%s", bare(r.Source)), cell("%s", bare(r.Replay)), words{quote(limit, nameCap)}, way)
 	}
-	end := block{kind: paragraph, line: words{say("Absolute numbers: %s. The comparison of the arms shares these distortions.", direction)}}
+	end := block{kind: paragraph, line: words{say("Absolute numbers: %s.", direction)}}
+	if s.run.Kind != record.KindLoad {
+		end.line = append(end.line, say(" The comparison of the arms shares these distortions."))
+	}
 	return append(blocks, section("Fidelity", true, table(g), end))
 }
 

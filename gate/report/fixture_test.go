@@ -163,11 +163,11 @@ type scenario struct {
 }
 
 func scenarios() []scenario {
-	return []scenario{
+	return append(loadScenarios(), []scenario{
 		{"pass", aRun(4), aPass(4)},
 		failScenario(), inconclusiveScenario(), baseBuildScenario(), headBuildScenario(), rerunScenario(), provisionalScenario(),
 		riskScenario(), noGPUScenario(), errorsScenario(), cancelledScenario(), driftScenario(),
-	}
+	}...)
 }
 
 func failScenario() scenario {

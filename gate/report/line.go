@@ -14,6 +14,9 @@ const lineCap = 200
 // disclaimer ends line 1 of every invalid run: a sick machine says nothing about a change.
 const disclaimer = ". Says nothing about the pull request."
 
+// loadDisclaimer ends line 1 of an invalid load.
+const loadDisclaimer = ". Says nothing about the server."
+
 // word is the glyph and the word of the verdict.
 func (s *scribe) word() string {
 	switch s.j.Verdict {
@@ -26,6 +29,9 @@ func (s *scribe) word() string {
 	case gate.Invalid:
 		return "⛔ INVALID"
 	default:
+		if s.run.Kind == record.KindLoad && s.loaded() != nil {
+			return "MEASURED"
+		}
 		return "NO VERDICT"
 	}
 }
@@ -34,17 +40,26 @@ func (s *scribe) word() string {
 func (s *scribe) rest() words {
 	var fact words
 	end := ""
-	switch s.j.Verdict {
+	switch load := s.run.Kind == record.KindLoad; s.j.Verdict {
 	case gate.Pass:
 		fact = s.passFact()
+		if load {
+			fact = s.sloFact("")
+		}
 	case gate.Fail:
 		fact = s.failFact()
 	case gate.Inconclusive:
 		fact = s.openFact()
 	case gate.Invalid:
 		fact, end = s.invalidFact(), disclaimer
+		if load {
+			end = loadDisclaimer
+		}
 	default:
 		fact = words{say("nothing was judged")}
+		if load {
+			fact = s.loadFact()
+		}
 	}
 	fact = append(s.prefix(), fact...)
 	return fit(fact, end, lineCap-utf8.RuneCountInString(s.word())-3)

@@ -49,6 +49,9 @@ func newScribe(run *record.Run, j gate.Judgement, o Options) *scribe {
 
 // blocks is the report, in the order of its reader: the answer, what it is about, what to do, the evidence, the doubts.
 func (s *scribe) blocks() []block {
+	if s.run.Kind == record.KindLoad {
+		return s.loadBlocks()
+	}
 	var all []block
 	all = append(all, block{kind: verdictLine, line: s.rest()})
 	all = append(all, s.provisional()...)

@@ -255,7 +255,7 @@ func TestSwitchAndLoadRunsAreNamed(t *testing.T) {
 	}
 	run.Kind, run.Arms = record.KindLoad, record.Arms{Head: &record.ArmInfo{URL: "http://127.0.0.1:8080"}}
 	text = render(t, surfaces()[0], scenario{"", run, aPass(4)})
-	if want := "- one server `http://127.0.0.1:8080` · workload"; !strings.Contains(text, want) {
+	if want := "- one server `http://127.0.0.1:8080`, openai-chat · workload"; !strings.Contains(text, want) {
 		t.Errorf("no %q", want)
 	}
 }

@@ -29,12 +29,14 @@ type Round struct {
 	// are requests, or token gaps for inter-token latency.
 	Beyond map[string]int `json:"beyond,omitempty"`
 	// FailedIDs are the ids of requests whose answer failed a content check, at most 100, sorted.
-	FailedIDs []string     `json:"failed_ids,omitempty"`
-	Steady    SteadyReport `json:"steady"`
-	Machine   State        `json:"machine"`
-	Server    ServerReport `json:"server"`
-	Client    ClientReport `json:"client"`
-	Stop      StopReport   `json:"stop"`
+	FailedIDs []string `json:"failed_ids,omitempty"`
+	// Details holds an example of why per class but ok: the detail of the earliest request that ended so. It is foreign text.
+	Details map[Outcome]string `json:"details,omitempty"`
+	Steady  SteadyReport       `json:"steady"`
+	Machine State              `json:"machine"`
+	Server  ServerReport       `json:"server"`
+	Client  ClientReport       `json:"client"`
+	Stop    StopReport         `json:"stop"`
 	// Flags say what limits the use of a round's metrics, e.g. bunched_stream, started_with_failures, not_steady.
 	Flags []string `json:"flags,omitempty"`
 	// Tokens is the source of token counts used by this round, empty when no request succeeded.

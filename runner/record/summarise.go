@@ -32,6 +32,8 @@ type Summary struct {
 	OutTokens Value
 	// FailedIDs are the requests whose answer failed a content check, sorted, at most 100.
 	FailedIDs []string
+	// Details holds, per class but ok, the detail of the first request in order of schedule that ended so.
+	Details map[Outcome]string
 	// CachedShare is cached prompt tokens / prompt tokens of successful requests, a fraction.
 	CachedShare Value
 }
@@ -58,7 +60,7 @@ func Summarise(samples []Sample, streams []Stream, in Interval) Summary {
 	sum.Metrics["goodput"] = goodput(reqs, in.SLO, source)
 	fingerprint(sum.Metrics, reqs)
 	sum.Flags = flags(reqs)
-	sum.FailedIDs = failedIDs(reqs)
+	sum.FailedIDs, sum.Details = failedIDs(reqs), details(reqs)
 	sum.CachedShare = cachedShare(reqs)
 	return sum
 }
@@ -135,6 +137,20 @@ func failedIDs(reqs []request) []string {
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
 	return ids[:min(len(ids), maxFailedIDs)]
+}
+
+// details picks one example per class: the earliest, whatever order the requests ended in.
+func details(reqs []request) map[Outcome]string {
+	out, first := map[Outcome]string{}, map[Outcome]int{}
+	for _, r := range reqs {
+		if r.Class == OK {
+			continue
+		}
+		if seq, seen := first[r.Class]; !seen || r.Seq < seq {
+			out[r.Class], first[r.Class] = clip(r.Detail), r.Seq
+		}
+	}
+	return out
 }
 
 func cachedShare(reqs []request) Value {

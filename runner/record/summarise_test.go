@@ -17,10 +17,11 @@ func TestTimeoutsAreNotSurvived(t *testing.T) {
 		s := due(i, time.Duration(i)*10*time.Millisecond)
 		s.Class, s.End = OK, s.Sched+Instant(time.Second)
 		if i%10 < 3 {
-			s.Class, s.Detail, s.End = Timeout, "total", s.Sched+Instant(5*time.Second)
+			s.Class, s.Detail, s.End = Timeout, map[bool]string{true: "total", false: "idle"}[i == 0], s.Sched+Instant(5*time.Second)
 		}
 		samples = append(samples, s)
 	}
+	slices.Reverse(samples) // the order in which requests end is not that of the schedule
 	sum := Summarise(samples, nil, Interval{M0: 1, M1: second(60), SLO: map[string]float64{"e2e_p95": 4000}})
 	if got, ok := sum.Metrics["e2e_p50"].Finite(); !ok || got != 1000 {
 		t.Errorf("p50 %v, want 1000 ms", sum.Metrics["e2e_p50"])
@@ -32,6 +33,9 @@ func TestTimeoutsAreNotSurvived(t *testing.T) {
 	}
 	if got, _ := sum.Metrics["error_rate"].Get(); got != 0.3 {
 		t.Errorf("error rate %v, want 0.3", got)
+	}
+	if got := sum.Details; len(got) != 1 || got[Timeout] != "total" {
+		t.Errorf("examples %v, want the first timeout's detail", got)
 	}
 	if got := sum.Counts.Classes[Timeout]; got != 30 || sum.Beyond["e2e_p95"] != 30 {
 		t.Errorf("%d timeouts, %d beyond the SLO, want 30 and 30", got, sum.Beyond["e2e_p95"])

@@ -124,6 +124,9 @@ func (c *comparison) summary(rd *Round, sum Summary) {
 		c.equal("beyond."+key, rd.Beyond[key], sum.Beyond[key])
 	}
 	c.equal("failed_ids", rd.FailedIDs, sum.FailedIDs)
+	for _, class := range slices.Sorted(maps.Keys(rd.Details)) { // runs of earlier versions have none
+		c.equal("details."+string(class), rd.Details[class], sum.Details[class])
+	}
 	c.equal("tokens_from", rd.Tokens, sum.Tokens)
 	c.equal("out_tokens", valueText(rd.OutTokens), valueText(sum.OutTokens))
 }

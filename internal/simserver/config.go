@@ -17,6 +17,22 @@ type Config struct {
 
 	// TruthLog is a file to which one JSON line per inference request is appended (see truth.go). Empty: none.
 	TruthLog string `json:"truth_log,omitzero"`
+	// Plain replaces all of the above but Model and DefaultTokens by a server without a model of timing: the cheapest
+	// answers whose truth is known. Nil: not.
+	Plain *Plain `json:"plain,omitempty"`
+}
+
+// Plain is a server whose only virtues are that it knows exactly when it wrote what, and that it costs little: what an
+// instrument is measured against. Every answer has as many events as its request's cap says, each written by itself with
+// the reading of CLOCK_MONOTONIC just before as its text. Request headers X-Truth-First and X-Truth-Gap replace the
+// durations below for one request; X-Truth-Run names the run it belongs to, see [PlainTakePath]. Prompt tokens are a
+// quarter of the body's bytes: nothing is tokenised.
+type Plain struct {
+	// First is the time from a request's last byte to the first event of a stream.
+	First Duration `json:"first"`
+	// Gap is the time between events. 0: each is written as soon as the one before was. Answers that are not streamed
+	// come at once.
+	Gap Duration `json:"gap"`
 }
 
 // Engine is the timing model. Prefill runs in parallel lanes, one request each; decoding runs in steps that every

@@ -26,7 +26,8 @@ const everything = `{
   "exit": {"after_requests": 10, "after": "1m", "log": ["bye"], "code": 4},
   "ignore_sigterm": true, "stop_after": "5s", "drain": "1s", "idle_timeout": "2s",
   "children": {"count": 2, "ignore_sigterm": true, "own_session": true},
-  "truth_log": "truth.jsonl"
+  "truth_log": "truth.jsonl",
+  "plain": {"first": "50ms", "gap": "10ms"}
 }`
 
 func TestParseEverything(t *testing.T) {

@@ -53,6 +53,9 @@ func Serve(ctx context.Context, cfg Config, o Options) (err error) {
 	if cfg.IgnoreSIGTERM {
 		ctx = context.WithoutCancel(ctx)
 	}
+	if cfg.Plain != nil {
+		return servePlain(ctx, cfg, o)
+	}
 	s := newServer(cfg, o)
 	if cfg.RefuseStart != nil {
 		return s.refuseStart(ctx)

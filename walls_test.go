@@ -69,7 +69,7 @@ var walls = []wall{
 	{"internal/...", nil, "config, proc and simserver know nothing of ours"},
 	{"workloads", nil, "embedded files only"},
 	{"e2e", nil, "tests only; test files are exempt"},
-	{"scripts/...", []string{"gate", "internal/config", "runner/workload"}, "generators write pages from the tables in the code"},
+	{"scripts/...", []string{"gate", "internal/config", "internal/simserver", "runner/record", "runner/workload"}, "generators write pages from the tables in the code; the benchmark reads runs and the truth"},
 }
 
 // foreign says which room alone may import a library.

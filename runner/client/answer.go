@@ -16,48 +16,69 @@ type mark struct {
 
 // expectation is what a request asked for, as far as reading its answer needs it.
 type expectation struct {
-	stream bool
-	// perEvent is "none", "usage" or "logprobs": where tokens per event come from.
+	// speaks is the dialect, nil for the default one; pointers its configured places, nil for none.
+	speaks   *dialect
+	pointers *pointers
+	stream   bool
+	// growing says that each event repeats the text of those before it.
+	growing bool
+	// layout is how events are set apart.
+	layout layout
+	// perEvent is "none", "usage" or "logprobs": where tokens per event come from, in dialects that must be asked.
 	perEvent string
 	// choices is n of the request, 1 or more; maxTokens its cap per choice, 0 for none.
 	choices, maxTokens int
-	// planned sizes the event arrays.
+	// planned sizes what is kept of an answer, in tokens.
 	planned int
-	tap     func(prev, now record.Instant)
+	// peek keeps the beginning of the body, to tell what it looks like.
+	peek bool
+	tap  func(prev, now record.Instant)
 }
 
 // answer is what has been read of one answer. It is pushed body bytes and keeps what a sample needs; it decides nothing
 // about how the request ended beyond what an event says.
 type answer struct {
-	want expectation
-	mode bodyMode
-	sse  sse
-	// whole holds a body that is one JSON value.
-	whole []byte
+	want  expectation
+	mode  bodyMode
+	sse   sse
+	lines lines
+	// whole holds a body that is one JSON value; beyond counts the bytes of it behind the JSON, which are not kept.
+	whole  []byte
+	beyond int64
+	// jsonLength is where the JSON of a body ends that goes on with raw tensors, -1 when all of it is JSON.
+	jsonLength int64
+
+	walk, finder walk
+	ev           event
+	scratch      []byte
 
 	choices []choice
 	kept    int
 
 	first, firstOut, last mark
-	// over is the stamp of the end marker, finished that of the event that completed the last choice.
-	over, finished mark
+	// over is the stamp of the end marker, finished that of the event that completed the last choice; newest is the last read.
+	over, finished, newest mark
 
 	id, model             string
 	events, payloads      int
 	bad, badUTF8, unknown int
 	trailing              int64
 	bytes                 int64
-	textCut               bool
-	usage                 *usageJSON
-	usageLate             bool
+	textCut, onePiece     bool
+	contextCut            bool
+	usage                 usage
+	hasUsage, usageLate   bool
 	logprobs              int
+	times                 serverTimes
 
 	// fault is the error the answer carried; broken the way in which it could not be read.
 	fault, broken string
 	faulty        bool
+	// head is the beginning of the body.
+	head []byte
 
-	gaps, tokens, reads []int64
-	eventTokens         bool
+	gaps, reads []int64
+	counted
 }
 
 // bodyMode says how the bytes of a body are taken.
@@ -67,16 +88,28 @@ const (
 	// bodyUnknown waits for the first byte: an event stream cannot begin with a brace or an angle bracket.
 	bodyUnknown bodyMode = iota
 	bodyEvents
+	bodyLines
 	bodyWhole
 	bodyDropped
 )
 
+// maxPeek is how much of a body is kept to tell what it looks like.
+const maxPeek = 4 << 10
+
 func newAnswer(want expectation) *answer {
-	a := &answer{want: want, eventTokens: want.perEvent == perEventUsage || want.perEvent == perEventLogprobs}
-	if !want.stream {
-		a.mode = bodyWhole
+	if want.speaks == nil {
+		want.speaks = openAIChat()
 	}
+	a := &answer{want: want, jsonLength: -1}
+	a.counted = countedAs(want)
 	n := min(max(want.planned, 16), 4096)
+	switch {
+	case !want.stream:
+		a.mode = bodyWhole
+		return a
+	case a.counts != countsNothing:
+		a.tokens = make([]int64, 0, n)
+	}
 	a.gaps, a.reads = make([]int64, 0, n), make([]int64, 0, n)
 	return a
 }
@@ -84,27 +117,45 @@ func newAnswer(want expectation) *answer {
 // write takes the next bytes of the body, all brought by the read at.
 func (a *answer) write(b []byte, at mark) {
 	a.bytes += int64(len(b))
+	a.newest = at
+	if a.want.peek && len(a.head) < maxPeek {
+		a.head = append(a.head, b[:min(len(b), maxPeek-len(a.head))]...)
+	}
 	if a.mode == bodyUnknown {
-		a.mode = sniff(b)
+		a.mode = sniff(b, a.want.layout)
 	}
 	switch {
 	case a.mode == bodyDropped:
 	case a.over.at.Reached():
 		a.trailing += int64(len(b))
 	case a.mode == bodyWhole:
-		if len(a.whole)+len(b) > maxEvent {
-			a.drop(errEventTooLarge.Error())
-			return
-		}
-		a.whole = append(a.whole, b...)
+		a.keep(b)
+	case a.mode == bodyLines:
+		a.pushed(a.lines.push(b, func(line []byte) bool { return a.event(sseEvent{data: line}, at) }))
 	default:
-		left, err := a.sse.push(b, func(ev sseEvent) bool { return a.event(ev, at) })
-		if err != nil {
-			a.drop(err.Error())
-			return
-		}
-		a.trailing += int64(left)
+		a.pushed(a.sse.push(b, func(ev sseEvent) bool { return a.event(ev, at) }))
 	}
+}
+
+func (a *answer) pushed(left int, err error) {
+	if err != nil {
+		a.drop(err.Error())
+		return
+	}
+	a.trailing += int64(left)
+}
+
+// keep adds to a body in one piece. Of raw tensors only the length is of interest.
+func (a *answer) keep(b []byte) {
+	if room := a.jsonLength - int64(len(a.whole)); a.jsonLength >= 0 && int64(len(b)) > room {
+		a.beyond += int64(len(b)) - room
+		b = b[:room]
+	}
+	if len(a.whole)+len(b) > maxEvent {
+		a.drop(errEventTooLarge.Error())
+		return
+	}
+	a.whole = append(a.whole, b...)
 }
 
 // drop gives up on understanding the body; the rest is still read, so that the server is not cut off in its work.
@@ -112,13 +163,17 @@ func (a *answer) drop(why string) {
 	a.mode, a.broken, a.whole = bodyDropped, why, nil
 }
 
-// sniff tells an event stream from a single value by the first byte that is not blank. It does not ask the content type:
-// that header is wrong too often.
-func sniff(b []byte) bodyMode {
+// sniff tells a stream from a single value by the first byte that is not blank. It does not ask the content type: that
+// header is wrong too often.
+func sniff(b []byte, expected layout) bodyMode {
 	for _, c := range b {
-		switch c {
-		case ' ', '\t', '\r', '\n':
-		case '{', '[', '<':
+		switch {
+		case c == ' ' || c == '\t' || c == '\r' || c == '\n':
+		case c == '<':
+			return bodyWhole
+		case expected == inLines:
+			return bodyLines
+		case c == '{' || c == '[':
 			return bodyWhole
 		default:
 			return bodyEvents
@@ -127,9 +182,9 @@ func sniff(b []byte) bodyMode {
 	return bodyUnknown
 }
 
-// event takes one server-sent event and returns false after the end marker.
+// event takes one event of a stream and returns false after the end of the answer.
 func (a *answer) event(ev sseEvent, at mark) bool {
-	if string(bytes.TrimSpace(ev.data)) == "[DONE]" && ev.fault == nil {
+	if ev.fault == nil && a.want.speaks.marker && string(bytes.TrimSpace(ev.data)) == "[DONE]" {
 		a.over = at
 		return false
 	}
@@ -148,45 +203,47 @@ func (a *answer) event(ev sseEvent, at mark) bool {
 	if !utf8.Valid(ev.data) {
 		a.badUTF8++
 	}
-	c, err := decodeChunk(ev.data)
-	if err != nil {
+	e, err := a.decode(ev.data, false)
+	switch {
+	case err != nil:
 		a.bad++
-		return true
+	case e.faulty:
+		a.fail(faultText(e.fault))
+	default:
+		a.take(e, ev.kind, at)
+		return !a.over.at.Reached()
 	}
-	if text, is := c.fault(); is {
-		a.fail(text)
-		return true
-	}
-	a.chunk(c, ev.kind, at)
 	return true
 }
 
 func (a *answer) fail(text string) { a.faulty, a.fault = true, text }
 
-// chunk takes a decoded event that is no error.
-func (a *answer) chunk(c *chunkJSON, kind string, at mark) {
-	a.note(c)
-	if !known(c, kind) {
+// take takes an event that is no error.
+func (a *answer) take(e *event, kind string, at mark) {
+	a.note(e)
+	if e.unknown || kind != "" && kind != "message" {
 		a.unknown++
 	}
 	done := a.allFinished()
-	got, out, tokens := false, false, 0
-	for i := range c.Choices {
-		payload, visible := a.take(&c.Choices[i], c.Choices[i].Delta)
+	got, out := false, false
+	for i := range e.parts {
+		payload, visible := a.takePart(&e.parts[i], e)
 		got, out = got || payload, out || visible
-		tokens += c.Choices[i].Logprobs.tokens()
 	}
 	if !done && a.allFinished() {
 		a.finished = at
 	}
-	a.logprobs += tokens
+	a.countEvent(e, got)
 	if got {
-		a.payload(c, at, out, tokens)
+		a.payload(at, out)
+	}
+	if e.over {
+		a.over = at
 	}
 }
 
 // payload records the arrival of generated output.
-func (a *answer) payload(c *chunkJSON, at mark, out bool, tokens int) {
+func (a *answer) payload(at mark, out bool) {
 	prev := a.last
 	if a.payloads == 0 {
 		a.first, prev = at, at
@@ -201,52 +258,30 @@ func (a *answer) payload(c *chunkJSON, at mark, out bool, tokens int) {
 	a.payloads++
 	a.gaps = append(a.gaps, int64(at.at-prev.at))
 	a.reads = append(a.reads, same)
-	a.countTokens(c, tokens)
 	if a.want.tap != nil {
 		a.want.tap(a.last.at, at.at)
 	}
 	a.last = at
 }
 
-// countTokens notes the tokens of a payload event: running totals for usage, to be differenced at the end.
-func (a *answer) countTokens(c *chunkJSON, logprobs int) {
-	switch {
-	case !a.eventTokens:
-	case a.want.perEvent == perEventLogprobs && logprobs > 0:
-		a.tokens = append(a.tokens, int64(logprobs))
-	case a.want.perEvent == perEventUsage && c.Usage != nil && c.Usage.Completion.set && !c.Usage.Completion.bad:
-		a.tokens = append(a.tokens, int64(c.Usage.Completion.n))
-	default:
-		a.eventTokens, a.tokens = false, nil
-	}
-}
-
 // note keeps what any event may carry beside output.
-func (a *answer) note(c *chunkJSON) {
-	if a.id == "" {
-		a.id = clean(c.ID, maxRequestID)
+func (a *answer) note(e *event) {
+	if a.id == "" && !e.id.empty() {
+		a.id = cleanText(e.id, maxRequestID)
 	}
-	if a.model == "" {
-		a.model = clean(c.Model, maxModelName)
+	if a.model == "" && !e.model.empty() {
+		a.model = cleanText(e.model, maxModelName)
 	}
-	if c.Usage != nil {
-		a.usage = c.Usage
-		a.usageLate = len(a.choices) > 0 && a.allFinished() || slices.ContainsFunc(c.Choices, func(c choiceJSON) bool { return c.Finish != "" })
+	if e.hasUsage {
+		a.usage, a.hasUsage = e.usage, true
+		a.usageLate = len(a.choices) > 0 && a.allFinished() || slices.ContainsFunc(e.parts, func(p part) bool { return !p.finish.empty() })
 	}
+	a.contextCut = a.contextCut || e.cut
+	a.times = a.times.or(e.times)
 }
 
-// known reports whether an event is of a type this dialect has.
-func known(c *chunkJSON, kind string) bool {
-	if kind != "" && kind != "message" {
-		return false
-	}
-	switch c.Object {
-	case "", "chat.completion.chunk", "chat.completion", "text_completion":
-		return true
-	default:
-		return c.Choices != nil || c.Usage != nil
-	}
-}
+// cleanText is a JSON string made fit to be shown.
+func cleanText(r raw, limit int) string { return clean(r.appendTo(nil), limit) }
 
 // allFinished reports whether every choice asked for, and every one seen, has its finish reason.
 func (a *answer) allFinished() bool {
@@ -256,39 +291,35 @@ func (a *answer) allFinished() bool {
 	return !slices.ContainsFunc(a.choices, func(c choice) bool { return c.finish == "" })
 }
 
-// close tells the answer that its body ended, at the read that showed it. A whole body is decoded now.
+// close tells the answer that its body ended, at the read that showed it. A whole body is decoded now, and so is a last line
+// without an end; one that is no JSON was cut.
 func (a *answer) close(at mark) {
-	if a.mode != bodyWhole || len(bytes.TrimSpace(a.whole)) == 0 {
-		return
-	}
-	a.events = 1
-	if !utf8.Valid(a.whole) {
-		a.badUTF8++
-	}
-	c, err := decodeChunk(a.whole)
-	if err != nil {
-		a.bad = 1
-		return
-	}
-	if text, is := c.fault(); is {
-		a.fail(text)
-		return
-	}
-	a.note(c)
-	for i := range c.Choices {
-		m := c.Choices[i].Message
-		if m == nil {
-			m = c.Choices[i].Delta
+	switch a.mode {
+	case bodyWhole:
+		a.closeWhole(at)
+	case bodyLines:
+		bad, events := a.bad, a.events
+		a.lines.finish(func(line []byte) bool { return a.event(sseEvent{data: line}, a.newest) })
+		if a.bad > bad && a.bad > 1 {
+			a.bad, a.events = bad, events
 		}
-		a.take(&c.Choices[i], m)
-		a.logprobs += c.Choices[i].Logprobs.tokens()
+		a.closeStream(at)
+	case bodyEvents:
+		a.closeStream(at)
 	}
-	if len(c.Choices) == 0 && c.Usage == nil {
-		a.broken = "a JSON answer without choices"
-		return
+}
+
+// closeStream ends an answer whose end is that of its body. A stream whose only event is the whole answer is none.
+func (a *answer) closeStream(at mark) {
+	if a.want.speaks.endless && !a.over.at.Reached() && a.events > a.bad {
+		a.over = at
 	}
-	a.over = at
+	if a.mode == bodyLines && a.events == 1 && a.payloads == 1 && a.over.at.Reached() {
+		a.onePiece, a.payloads = true, 0
+		a.first, a.firstOut, a.last = mark{}, mark{}, mark{}
+		a.gaps, a.reads, a.tokens = nil, nil, nil
+	}
 }
 
 // notStreamed reports whether a stream was asked for and a single value came.
-func (a *answer) notStreamed() bool { return a.want.stream && a.mode == bodyWhole }
+func (a *answer) notStreamed() bool { return a.want.stream && (a.mode == bodyWhole || a.onePiece) }

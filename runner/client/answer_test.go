@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/tailgate-ci/tailgate/runner/client/scripttest"
 	"github.com/tailgate-ci/tailgate/runner/record"
 )
 
@@ -82,12 +83,12 @@ func TestTokensPerEvent(t *testing.T) {
 func TestAnswersThatAreNoStream(t *testing.T) {
 	for body, want := range map[string]outcome{
 		`{"choices":[{"message":{"content":"A"},"finish_reason":"stop"}]}`: {class: record.OK},
-		`<html>busy</html>`:                 {record.Malformed, "none of 1 events is JSON of this dialect"},
-		`{"status":"ok"}`:                   {record.Malformed, "a JSON answer without choices"},
+		`<html>busy</html>`:                 {record.Malformed, "none of 1 events is JSON of dialect openai-chat"},
+		`{"status":"ok"}`:                   {record.Malformed, "a JSON answer without anything that dialect openai-chat has"},
 		`{"error":{"message":"no"}}`:        {record.StreamError, "no"},
 		`{"object":"error","message":"no"}`: {record.StreamError, "no"},
-		`[1]`:                               {record.Malformed, "none of 1 events is JSON of this dialect"},
-		`{"choices":[]}`:                    {record.Malformed, "a JSON answer without choices"},
+		`[1]`:                               {record.Malformed, "none of 1 events is JSON of dialect openai-chat"},
+		`{"choices":[]}`:                    {record.Malformed, "a JSON answer without anything that dialect openai-chat has"},
 		`{"choices":[{"message":{}}]}`:      {record.EmptyOutput, "the answer holds no output"},
 	} {
 		a := newAnswer(expectation{stream: true})
@@ -135,7 +136,7 @@ func TestHostileAnswersAreBounded(t *testing.T) {
 // FuzzEvent feeds bodies whole and byte by byte: no panic, and nothing but the read numbers may differ.
 func FuzzEvent(f *testing.F) {
 	for _, s := range loadScripts(f) {
-		if b := s.body(); len(b) < 64<<10 {
+		if b := s.Body(); len(b) < 64<<10 {
 			f.Add(b, true)
 		}
 	}
@@ -143,7 +144,7 @@ func FuzzEvent(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte, stream bool) {
 		read := func(n int) (*answer, outcome) {
 			a := newAnswer(expectation{stream: stream, perEvent: perEventUsage})
-			for _, part := range cut(body, n) {
+			for _, part := range scripttest.Cut(body, n) {
 				a.write(part, mark{1, 1})
 			}
 			a.close(mark{2, 2})

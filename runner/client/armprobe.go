@@ -106,7 +106,7 @@ func judgePreflight(seen []sighting) record.ProbeReport {
 	r.Checks = append(
 		r.Checks, answers,
 		checkEach(record.ProbeStreams, good, everyAnswer, streamsAsAsked),
-		checkEach(record.ProbeUsage, good, everyAnswer, func(s sighting) string { return counted(s, good[0].TokensFrom) }),
+		checkEach(record.ProbeUsage, good, everyAnswer, func(s sighting) string { return countsKnown(s, good[0].TokensFrom) }),
 		checkEach(record.ProbeCap, good, func(s sighting) string {
 			return unless(s.limit > 0, "no request has a cap")
 		}, capObeyed),
@@ -155,7 +155,7 @@ func streamsAsAsked(s sighting) string {
 	return unless(!s.stream || s.streamed, "a stream was asked for, the answer came in one piece")
 }
 
-func counted(s sighting, source record.TokenSource) string {
+func countsKnown(s sighting, source record.TokenSource) string {
 	switch {
 	case s.NOut == nil && slices.Contains(s.Flags, FlagUsageInconsistent):
 		return "the server's count of output tokens cannot be true"

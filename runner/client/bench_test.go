@@ -7,13 +7,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tailgate-ci/tailgate/runner/client/scripttest"
 	"github.com/tailgate-ci/tailgate/runner/record"
 )
 
 // BenchmarkDo is one whole request of ten events on a kept-alive loopback connection, server included.
 func BenchmarkDo(b *testing.B) {
-	framed := script{framing: "chunked"}
-	answer := okAnswer + strings.Repeat(string(framed.frame([]byte(helloEvent))), 10) + string(framed.frame([]byte(finishEvent+doneEvent))) + "0\r\n\r\n"
+	framed := scripttest.Script{Framing: "chunked"}
+	answer := okAnswer + strings.Repeat(string(framed.Frame([]byte(helloEvent))), 10) + string(framed.Frame([]byte(finishEvent+doneEvent))) + "0\r\n\r\n"
 	s := newServer(b, func(s *server, c net.Conn, br *bufio.Reader) {
 		for s.next(br) {
 			if _, err := io.WriteString(c, answer); err != nil {

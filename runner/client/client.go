@@ -15,7 +15,8 @@ import (
 // Client measures one server. It is safe for concurrent use: one goroutine per request in flight.
 type Client struct {
 	o         Options
-	speaks    dialect
+	speaks    *dialect
+	pointers  *pointers
 	to        endpoint
 	tlsConfig *tls.Config
 	dial      dialFunc
@@ -33,7 +34,8 @@ type Client struct {
 const setupLimit = 5 * time.Second
 
 // New makes a client for one round. It resolves the host once, and, when no model is configured, asks the server for the
-// models it lists; a server that does not answer that has no model, which is no error. Errors are those of the options.
+// models it lists; a server that does not answer that has no model, which is an error only where the path needs its name.
+// Other errors are those of the options.
 func New(o Options) (*Client, error) {
 	c, err := prepare(o)
 	if err != nil {
@@ -47,6 +49,9 @@ func New(o Options) (*Client, error) {
 	if c.model == "" {
 		c.model = c.firstModel(ctx)
 	}
+	if c.model == "" && c.to.path == "" && o.Path == "" && c.speaks.needsModel() {
+		return nil, fmt.Errorf("dialect %s asks by the model's name, none is configured and the server lists none that is loaded: name the model, or give the whole path", c.speaks.name)
+	}
 	return c, nil
 }
 
@@ -59,12 +64,12 @@ func prepare(o Options) (*Client, error) {
 	if o.Clock == (record.Clock{}) {
 		return nil, errors.New("client: no clock")
 	}
-	switch o.PerEventTokens {
-	case "":
+	if o.PerEventTokens == "" {
 		o.PerEventTokens = perEventNone
-	case perEventNone, perEventUsage, perEventLogprobs:
-	default:
-		return nil, fmt.Errorf("per-event tokens %q: want none, usage or logprobs", clean(o.PerEventTokens, 64))
+	}
+	pointers, err := checkSettings(&o, d)
+	if err != nil {
+		return nil, err
 	}
 	if err := checkHeader(o.Header); err != nil {
 		return nil, err
@@ -73,7 +78,7 @@ func prepare(o Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{o: o, speaks: d, to: to, dial: tcp, model: o.Model, pool: pool{clock: o.Clock}}
+	c := &Client{o: o, speaks: d, pointers: pointers, to: to, dial: tcp, model: o.Model, pool: pool{clock: o.Clock}}
 	if to.tls {
 		c.tlsConfig = o.TLS.Clone()
 		if c.tlsConfig == nil {

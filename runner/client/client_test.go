@@ -21,6 +21,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tailgate-ci/tailgate/runner/client/scripttest"
 	"github.com/tailgate-ci/tailgate/runner/record"
 )
 
@@ -173,10 +174,9 @@ func TestDialAhead(t *testing.T) {
 		200 * time.Millisecond: 150 * time.Millisecond,
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			scripts := loadScripts(t)
-			s := scripts[0]
-			dial, wait := memory(t, s, 0)
-			c := s.newClient(t, func(ctx context.Context, address string) (net.Conn, error) {
+			s := namedScript(t, "D-04-completions")
+			dial, wait := memory(t, &s, 0)
+			c := scriptClient(t, &s, func(ctx context.Context, address string) (net.Conn, error) {
 				time.Sleep(delay)
 				return dial(ctx, address)
 			})
@@ -209,12 +209,12 @@ func TestLimitsAreNamed(t *testing.T) {
 	}
 	for _, tt := range tests {
 		synctest.Test(t, func(t *testing.T) {
-			s := script{name: "x", path: "/v1/chat/completions", status: 200, framing: "close", client: map[string]string{}, steps: []step{{what: "hold", hold: 2 * time.Hour}}}
+			s := hangingScript(2 * time.Hour)
 			if tt.send != "" {
-				s.steps = append([]step{{what: "write", data: []byte(tt.send)}}, s.steps...)
+				s.Steps = append([]scripttest.Step{{What: "write", Data: []byte(tt.send)}}, s.Steps...)
 			}
-			dial, wait := memory(t, s, 0)
-			c := s.newClient(t, dial)
+			dial, wait := memory(t, &s, 0)
+			c := scriptClient(t, &s, dial)
 			c.o.Limits = tt.limits
 			start := time.Now()
 			got := send(t, c, 0)
@@ -229,13 +229,12 @@ func TestLimitsAreNamed(t *testing.T) {
 
 func TestNoLimitMeansNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		all := loadScripts(t)
-		s := all[0]
-		for i := range s.steps {
-			s.steps[i].at += 100 * time.Hour
+		s := namedScript(t, "D-04-completions")
+		for i := range s.Steps {
+			s.Steps[i].At += 100 * time.Hour
 		}
-		dial, wait := memory(t, s, 0)
-		c := s.newClient(t, dial)
+		dial, wait := memory(t, &s, 0)
+		c := scriptClient(t, &s, dial)
 		c.o.Limits = record.Limits{}
 		got := send(t, c, 0)
 		c.Close()
@@ -247,12 +246,12 @@ func TestNoLimitMeansNone(t *testing.T) {
 }
 
 func TestCancelled(t *testing.T) {
-	hang := script{name: "x", path: "/v1/chat/completions", status: 200, framing: "close", client: map[string]string{}, steps: []step{{what: "hold", hold: time.Hour}}}
+	hang := hangingScript(time.Hour)
 	for name, in := range map[string]time.Duration{"while reading": 0, "before its time": time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				dial, wait := memory(t, hang, 0)
-				c := hang.newClient(t, dial)
+				dial, wait := memory(t, &hang, 0)
+				c := scriptClient(t, &hang, dial)
 				ctx, cancel := context.WithCancelCause(t.Context())
 				time.AfterFunc(time.Second, func() { cancel(errors.New("the user")) })
 				start := time.Now()
@@ -288,8 +287,8 @@ func TestRefusedConnection(t *testing.T) {
 
 func TestDialLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := loadScripts(t)[0]
-		c := s.newClient(t, func(ctx context.Context, _ string) (net.Conn, error) {
+		s := namedScript(t, "D-04-completions")
+		c := scriptClient(t, &s, func(ctx context.Context, _ string) (net.Conn, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		})
@@ -394,8 +393,8 @@ func TestEventIsNotHeldForTheNextChunk(t *testing.T) {
 			time.Sleep(time.Second)
 			_, _ = io.WriteString(theirs, rest+"\r\n0\r\n\r\n")
 		}()
-		s := loadScripts(t)[0]
-		c := s.newClient(t, func(context.Context, string) (net.Conn, error) { return ours, nil })
+		s := namedScript(t, "D-04-completions")
+		c := scriptClient(t, &s, func(context.Context, string) (net.Conn, error) { return ours, nil })
 		got := send(t, c, 0)
 		c.Close()
 		if got.Class != record.OK || got.First != got.Wrote || time.Duration(got.End-got.Wrote) != time.Second {

@@ -17,7 +17,7 @@ func (x *exchange) conclude() (record.Sample, record.Stream) {
 	s.Events, s.PayloadEvents = a.events, a.payloads
 	s.BadEvents, s.BadUTF8, s.UnknownEvents, s.TrailingBytes = a.bad, a.badUTF8, a.unknown, a.trailing
 	s.NIn, s.NCached, s.NOut, s.NReasoning, s.TokensFrom = t.in, t.cached, t.out, t.reasoning, t.from
-	s.Flags = a.flags(t)
+	s.Flags, s.Server = a.flags(t), a.times.record()
 	if len(a.choices) > 0 {
 		s.Finish = a.choices[0].finish
 	}

@@ -29,6 +29,9 @@ func (c *Client) Encode(seq int, w *workload.Workload, r workload.Request) (*Req
 	out.id, out.conv, out.turn = t.ID, t.Conv, t.N
 	out.inPlanned, out.outPlanned, out.allowEmpty = t.InTokens, t.Out.Tokens, t.AllowEmpty
 	out.want.planned = t.Out.Tokens
+	if out.want.planned == 0 {
+		out.want.planned = out.want.maxTokens
+	}
 	return out, nil
 }
 
@@ -37,13 +40,7 @@ func (c *Client) encode(w *workload.Workload, r workload.Request) (*Request, err
 	if err != nil {
 		return nil, err
 	}
-	f, err := c.contentFields(content)
-	if err != nil {
-		return nil, err
-	}
-	c.length(f, w, r.Turn)
-	stream := sampling(f, r.Turn.Params, !c.o.NoStream)
-	out, err := c.request(f, stream)
+	out, err := c.encodeContent(w, r.Turn, content)
 	if err != nil {
 		return nil, err
 	}
@@ -51,41 +48,122 @@ func (c *Client) encode(w *workload.Workload, r workload.Request) (*Request, err
 	return out, err
 }
 
+func (c *Client) encodeContent(w *workload.Workload, t *workload.Turn, content workload.Content) (*Request, error) {
+	stream := !c.o.NoStream
+	if t.Params.Stream != nil {
+		stream = *t.Params.Stream
+	}
+	if c.speaks.verbatim {
+		if content.Body == nil {
+			return nil, fmt.Errorf("dialect %s sends a turn's body as it is, and this turn has none", c.speaks.name)
+		}
+		return c.verbatim(content.Body, stream), nil
+	}
+	f, err := c.contentFields(content)
+	if err != nil {
+		return nil, err
+	}
+	if c.speaks.terms.id != "" {
+		f.otherwise(c.speaks.terms.id, t.ID)
+	}
+	c.length(f, w, t)
+	c.sampling(f, t.Params)
+	return c.request(f, stream)
+}
+
+// takesPrompt reports whether the prompt is a text rather than a list of messages.
+func (c *Client) takesPrompt() bool {
+	t := c.speaks.terms
+	return t.messages == "" || t.promptAt != "" && pathEnds(c.path(true), t.promptAt)
+}
+
 // contentFields begins a body with what the workload says. A whole body keeps every key it has.
 func (c *Client) contentFields(content workload.Content) (fields, error) {
 	switch {
 	case content.Body != nil:
 		return parseFields(content.Body)
-	case !c.speaks.chat && content.Messages != nil:
+	case c.takesPrompt() && content.Messages != nil:
 		return nil, fmt.Errorf("it has chat messages; dialect %s takes a prompt", c.speaks.name)
-	case !c.speaks.chat:
-		return fields{"prompt": content.Prompt}, nil
 	case content.Messages == nil:
-		return fields{"messages": []message{{"user", content.Prompt}}}, nil
+		return c.promptFields(content.Prompt), nil
 	default:
 		messages := make([]message, len(content.Messages))
 		for i, m := range content.Messages {
 			messages[i] = message(m)
 		}
-		return fields{"messages": messages}, nil
+		return fields{c.speaks.terms.messages: messages}, nil
 	}
+}
+
+// promptFields is a body with a prompt, in a chat the message of a user.
+func (c *Client) promptFields(prompt string) fields {
+	t, f := c.speaks.terms, fields{}
+	switch {
+	case t.wrap != nil:
+		t.wrap(f, prompt)
+	case c.takesPrompt():
+		f[t.prompt] = prompt
+	default:
+		f[t.messages] = []message{{"user", prompt}}
+	}
+	return f
 }
 
 // length asks for the planned output length. A cap that a whole body brings stays.
 func (c *Client) length(f fields, w *workload.Workload, t *workload.Turn) {
-	tokens := t.Out.Tokens
 	switch t.Out.Mode {
 	case workload.Free:
-		tokens = c.freeCap(w)
+		c.limit(f, c.freeCap(w))
 	case workload.Force:
-		if tokens > 0 {
-			f["max_tokens"], f["min_tokens"], f["ignore_eos"] = tokens, tokens, true
-		}
-		return
+		c.force(f, t.Out.Tokens)
 	case workload.Cap:
+		c.limit(f, t.Out.Tokens)
 	}
-	if tokens > 0 {
-		f.otherwise("max_tokens", tokens)
+}
+
+// limit caps the output unless the body has a cap of its own.
+func (c *Client) limit(f fields, tokens int) {
+	if tokens == 0 || len(c.speaks.terms.caps) == 0 {
+		return
+	}
+	at := f.within(c.speaks.terms.within)
+	for _, name := range c.speaks.terms.caps {
+		if _, set := at[name]; set {
+			return
+		}
+	}
+	for _, name := range c.caps() {
+		at[name] = tokens
+	}
+}
+
+// force asks for an answer of exactly so many tokens, as far as the dialect has words for it: a cap at least.
+func (c *Client) force(f fields, tokens int) {
+	if tokens == 0 || len(c.speaks.terms.caps) == 0 {
+		return
+	}
+	at := f.within(c.speaks.terms.within)
+	for _, name := range c.speaks.terms.caps {
+		delete(at, name)
+	}
+	for _, name := range c.caps() {
+		at[name] = tokens
+	}
+	if c.speaks.terms.force != nil {
+		c.speaks.terms.force(at, tokens)
+	}
+}
+
+// caps are the fields that limit the output, as configured.
+func (c *Client) caps() []string {
+	all := c.speaks.terms.caps
+	switch c.o.CapField {
+	case capBoth:
+		return all
+	case "":
+		return all[:1]
+	default:
+		return []string{c.o.CapField}
 	}
 }
 
@@ -100,8 +178,12 @@ func (c *Client) freeCap(w *workload.Workload) int {
 }
 
 // sampling adds the sampling parameters, temperature 0 and seed 0 unless the workload says otherwise: a comparison needs
-// answers that differ by build, not by chance. It returns whether to stream.
-func sampling(f fields, p workload.Params, stream bool) bool {
+// answers that differ by build, not by chance.
+func (c *Client) sampling(f fields, p workload.Params) {
+	t := c.speaks.terms
+	if t.temperature == "" {
+		return
+	}
 	temperature, seed := json.Number("0"), int64(0)
 	if p.Temperature != "" {
 		temperature = json.Number(p.Temperature)
@@ -109,15 +191,12 @@ func sampling(f fields, p workload.Params, stream bool) bool {
 	if p.Seed != nil {
 		seed = *p.Seed
 	}
-	f.otherwise("temperature", temperature)
-	f.otherwise("seed", seed)
+	at := f.within(t.within)
+	at.otherwise(t.temperature, temperature)
+	at.otherwise(t.seed, seed)
 	if p.TopP != "" {
-		f.otherwise("top_p", json.Number(p.TopP))
+		at.otherwise(t.topP, json.Number(p.TopP))
 	}
-	if p.Stream != nil {
-		return *p.Stream
-	}
-	return stream
 }
 
 // otherwise sets a field that is not there yet.

@@ -1,159 +1,142 @@
 package client
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
-	"math"
-	"strconv"
+	"time"
+
+	"github.com/tailgate-ci/tailgate/runner/record"
 )
 
-var errNotJSON = errors.New("not a JSON object")
+// event is what a dialect finds in one event of an answer, or in an answer that came in one piece. It is filled again for
+// each event; its slices point into the event's bytes.
+type event struct {
+	// parts is the output by choice, tools the tool calls the parts refer to.
+	parts []part
+	tools []toolPart
 
-// chunkJSON is an event of openai-chat or openai-completions, or a whole answer of either: the fields we must know.
-type chunkJSON struct {
-	ID      string          `json:"id"`
-	Model   string          `json:"model"`
-	Object  string          `json:"object"`
-	Error   json.RawMessage `json:"error"`
-	Message json.RawMessage `json:"message"`
-	Choices []choiceJSON    `json:"choices"`
-	Usage   *usageJSON      `json:"usage"`
+	id, model raw
+	// fault is the error the event carries; faulty says that there is one.
+	fault  raw
+	faulty bool
+	// unknown says that the event is of a type the dialect does not have.
+	unknown bool
+	// over says that the answer ends with this event.
+	over bool
+	// usage holds the server's own counts, when hasUsage is true.
+	usage    usage
+	hasUsage bool
+	// tokens counts the tokens of this event, or those of all events up to it, as the dialect has it.
+	tokens count
+	times  serverTimes
+	// cut says that the server shortened the prompt or the context.
+	cut bool
+	// binary is how many bytes of raw tensors the event announces.
+	binary int64
 }
 
-type choiceJSON struct {
-	Index int `json:"index"`
-	// Delta is a part of the answer, Message the whole, Text either in openai-completions.
-	Delta    *deltaJSON    `json:"delta"`
-	Message  *deltaJSON    `json:"message"`
-	Text     string        `json:"text"`
-	Finish   string        `json:"finish_reason"`
-	Logprobs *logprobsJSON `json:"logprobs"`
+// part is a piece of one choice.
+type part struct {
+	index int
+	// said is false for a part that was null or absent.
+	said bool
+	// text and its siblings are JSON strings. text and completion are one channel, in two dialects; so are reasoning and
+	// thinking, in two spellings.
+	text, completion, reasoning, thinking, refusal raw
+	// verbatim is output that is no JSON string and stands for itself.
+	verbatim []byte
+	// audio counts bytes of audio data.
+	audio int
+	// toolsFrom and toolsTo is the stretch of the event's tools that belongs to this choice.
+	toolsFrom, toolsTo int
+	finish             raw
+	// tokens counts logprobs.
+	tokens int
 }
 
-type deltaJSON struct {
-	Content          string     `json:"content"`
-	ReasoningContent string     `json:"reasoning_content"`
-	Reasoning        string     `json:"reasoning"`
-	Refusal          string     `json:"refusal"`
-	ToolCalls        []toolJSON `json:"tool_calls"`
-	Audio            *struct {
-		Data string `json:"data"`
-	} `json:"audio"`
+// toolPart is a piece of a tool call. A negative index is a call of its own.
+type toolPart struct {
+	index           int
+	name, arguments raw
+	// object says that the arguments are JSON, not a string of JSON.
+	object bool
 }
 
-type toolJSON struct {
-	Index    int `json:"index"`
-	Function struct {
-		Name      string `json:"name"`
-		Arguments string `json:"arguments"`
-	} `json:"function"`
+// usage holds the server's token counts of one answer.
+type usage struct {
+	prompt, completion, cached, reasoning count
 }
 
-// logprobsJSON is read for its lengths alone: one entry is one token.
-type logprobsJSON struct {
-	Content []skipped `json:"content"`
-	Tokens  []skipped `json:"tokens"`
+// serverTimes are durations the server reported.
+type serverTimes struct {
+	prompt, decode, load duration
 }
 
-func (l *logprobsJSON) tokens() int {
-	if l == nil {
-		return 0
+// duration is one as reported; set is false when there was none.
+type duration struct {
+	ns  int64
+	set bool
+}
+
+func (e *event) reset() {
+	parts, tools := e.parts[:0], e.tools[:0]
+	*e = event{parts: parts, tools: tools}
+}
+
+// part begins the part of a choice.
+func (e *event) part() *part {
+	e.parts = append(e.parts, part{toolsFrom: len(e.tools), toolsTo: len(e.tools)})
+	return &e.parts[len(e.parts)-1]
+}
+
+// error keeps a value that stands where errors stand, when it says something.
+func (e *event) error(v raw) {
+	if v.set() {
+		e.fault, e.faulty = v, true
 	}
-	return max(len(l.Content), len(l.Tokens))
 }
 
-type skipped struct{}
-
-func (*skipped) UnmarshalJSON([]byte) error { return nil }
-
-type usageJSON struct {
-	Prompt     count `json:"prompt_tokens"`
-	Completion count `json:"completion_tokens"`
-	PromptMore *struct {
-		Cached count `json:"cached_tokens"`
-	} `json:"prompt_tokens_details"`
-	CompletionMore *struct {
-		Reasoning count `json:"reasoning_tokens"`
-	} `json:"completion_tokens_details"`
-}
-
-// count is a number of tokens as a server wrote it. A negative, fractional or non-numeric one is bad, not an error: the
-// text beside it is still good.
-type count struct {
-	n        int
-	set, bad bool
-}
-
-// UnmarshalJSON never fails.
-func (c *count) UnmarshalJSON(b []byte) error {
-	if string(b) == "null" {
-		return nil
-	}
-	f, err := strconv.ParseFloat(string(b), 64)
-	if err != nil || f < 0 || f != math.Trunc(f) || f > math.MaxInt32 {
-		*c = count{set: true, bad: true}
-		return nil //nolint:nilerr // a count that cannot be true is a fact about the answer, not an error
-	}
-	*c = count{n: int(f), set: true}
-	return nil
-}
-
-// decodeChunk reads one JSON object. A known field of an unknown type is left empty: one odd field must not cost the
-// event.
-func decodeChunk(data []byte) (*chunkJSON, error) {
-	data = bytes.TrimSpace(data)
-	if len(data) == 0 || data[0] != '{' {
+// decode reads one event or one whole answer.
+func (a *answer) decode(data []byte, whole bool) (*event, error) {
+	a.ev.reset()
+	a.walk.open(data)
+	if !a.walk.is('{') && !a.want.speaks.anyJSON {
 		return nil, errNotJSON
 	}
-	c := new(chunkJSON)
-	if err := json.Unmarshal(data, c); err != nil {
-		if _, odd := errors.AsType[*json.UnmarshalTypeError](err); !odd {
-			return nil, errNotJSON
+	a.want.speaks.read(&a.walk, &a.ev, reading{whole: whole, pointers: a.want.pointers, finder: &a.finder})
+	if err := a.walk.close(); err != nil {
+		return nil, errNotJSON
+	}
+	return &a.ev, nil
+}
+
+// reading tells a dialect how an event came.
+type reading struct {
+	// whole says that the event is a whole answer, not a piece of one.
+	whole bool
+	// pointers are the configured places of a dialect that has no fields of its own; finder looks them up.
+	pointers *pointers
+	finder   *walk
+}
+
+// or returns t with the durations that later has in place of its own.
+func (t serverTimes) or(later serverTimes) serverTimes {
+	for _, d := range []struct{ to, from *duration }{{&t.prompt, &later.prompt}, {&t.decode, &later.decode}, {&t.load, &later.load}} {
+		if d.from.set {
+			*d.to = *d.from
 		}
 	}
-	return c, nil
+	return t
 }
 
-// fault returns the error an event carries, cleaned. An error in the generated text is text.
-func (c *chunkJSON) fault() (text string, is bool) {
-	switch string(c.Error) {
-	case "", "null", "false", `""`:
-	default:
-		return faultText(c.Error), true
-	}
-	if c.Object == "error" {
-		return faultText(c.Message), true
-	}
-	return "", false
-}
+// maxServerTime is the longest duration a server is believed, a year.
+const maxServerTime = 365 * 24 * time.Hour
 
-// faultText finds the message in what a server sent as an error: an object with a message, a string, or anything.
-func faultText(raw []byte) string {
-	var object struct {
-		Message string          `json:"message"`
-		Error   json.RawMessage `json:"error"`
-		Detail  json.RawMessage `json:"detail"`
+// record is what samples keep.
+func (t serverTimes) record() record.ServerTimes {
+	ns := func(d duration) *int64 {
+		if !d.set || d.ns > int64(maxServerTime) {
+			return nil
+		}
+		return new(d.ns)
 	}
-	var text string
-	switch {
-	case json.Unmarshal(raw, &text) == nil:
-	case json.Unmarshal(raw, &object) != nil:
-		text = string(raw[:min(len(raw), 4*maxDetail)])
-	case object.Message != "":
-		text = object.Message
-	case len(object.Error) > 0 && len(object.Error) < len(raw):
-		return faultText(object.Error)
-	case len(object.Detail) > 0 && len(object.Detail) < len(raw):
-		return faultText(object.Detail)
-	default:
-		text = string(raw[:min(len(raw), 4*maxDetail)])
-	}
-	if text = clean(text, maxDetail); text == "" {
-		return "error without a message"
-	}
-	return text
+	return record.ServerTimes{Prompt: ns(t.prompt), Decode: ns(t.decode), Load: ns(t.load)}
 }
-
-// maxDetail bounds the text of an outcome's detail, in bytes.
-const maxDetail = 300

@@ -63,8 +63,23 @@ func Explain(s record.Sample, t Trace) Explanation {
 	if bunched(s, t.Stream) {
 		e.Flags = append(e.Flags, FlagBunchedStream)
 	}
+	if load := s.Server.Load; load != nil {
+		e.Load = new(millis(*load))
+	}
+	if Reloaded(s) {
+		e.Flags = append(e.Flags, FlagModelReloaded)
+	}
 	e.texts(t.Choices)
 	return e
+}
+
+// reloadTime is how long a model may take to load before the request is taken for one that loaded it.
+const reloadTime = 100 * time.Millisecond
+
+// Reloaded reports whether the server says that it loaded the model for this request, in more than 100 ms: what was measured
+// then is not a warm server. In a round it is a flag of the round.
+func Reloaded(s record.Sample) bool {
+	return s.Server.Load != nil && *s.Server.Load > int64(reloadTime)
 }
 
 // ProbeJSON is [Explain] as one indented JSON object with a final newline.
@@ -178,6 +193,9 @@ func ProbeText(w io.Writer, s record.Sample, t Trace) error {
 	}
 	line("tokens", "in %s (cached %s), out %s (reasoning %s), %s", orNA(e.Input, "%d"), orNA(e.Cached, "%d"), orNA(e.Output, "%d"), orNA(s.NReasoning, "%d"), source)
 	line("events", "%d, %d with payload, %d not JSON, in %d reads; %d bytes in, %d out", s.Events, e.PayloadEvents, e.BadEvents, s.Reads, s.BytesIn, s.BytesOut)
+	if e.Load != nil {
+		line("model load", "%.2f ms", *e.Load)
+	}
 	line("flags", "%s", orNone(strings.Join(e.Flags, ", ")))
 	writeChoices(b, t.Choices)
 	writeReads(b, s, t)

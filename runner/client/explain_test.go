@@ -19,17 +19,17 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 // -update`.
 func TestProbeText(t *testing.T) {
 	for _, s := range loadScripts(t) {
-		switch s.name {
+		switch s.Name {
 		case "R-09b-two-tool-calls", "R-13b-n2-in-one-event", "S-02c-reasoning-only", "S-03a-error-after-tokens", "K-02-429":
 		default:
 			continue
 		}
-		t.Run(s.name, func(t *testing.T) {
+		t.Run(s.Name, func(t *testing.T) {
 			var b strings.Builder
 			synctest.Test(t, func(t *testing.T) {
-				dial, wait := memory(t, s, 0)
-				c := s.newClient(t, dial)
-				body, stream := s.requestBody(t)
+				dial, wait := memory(t, &s, 0)
+				c := scriptClient(t, &s, dial)
+				body, stream := scriptBody(t, &s)
 				sample, trace, err := c.once(t.Context(), body, stream)
 				if err != nil {
 					t.Fatal(err)
@@ -40,7 +40,7 @@ func TestProbeText(t *testing.T) {
 					t.Fatal(err)
 				}
 			})
-			path := filepath.Join("testdata", "probe", s.name+".txt")
+			path := filepath.Join("testdata", "probe", s.Name+".txt")
 			if *update {
 				if err := os.WriteFile(path, []byte(b.String()), 0o600); err != nil {
 					t.Fatal(err)

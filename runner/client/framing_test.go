@@ -8,12 +8,14 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/tailgate-ci/tailgate/runner/client/scripttest"
 )
 
 // unframe decodes a chunked body pushed in pieces of n bytes.
 func unframe(input []byte, n int) (body []byte, over bool, extra int, err error) {
 	u := unframer{kind: framedByChunks}
-	for _, part := range cut(input, n) {
+	for _, part := range scripttest.Cut(input, n) {
 		k, err := u.push(part, func(b []byte) { body = append(body, b...) })
 		extra += k
 		if err != nil {

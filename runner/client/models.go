@@ -2,20 +2,56 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
 	"net"
 	"net/http"
+	"strings"
 )
 
 // maxModels bounds the model list, in bytes.
 const maxModels = 1 << 20
 
-// firstModel is the first model that the server lists, "" when it lists none. This is the only place that uses the
-// standard client: nothing here is measured.
+// firstModel is the first model that the server lists, "" when it lists none.
 func (c *Client) firstModel(ctx context.Context) string {
+	if c.to.models == "" {
+		return ""
+	}
+	method, body := http.MethodGet, ""
+	if c.speaks.catalog.post {
+		method, body = http.MethodPost, "{}"
+	}
+	status, list, err := c.lookUp(ctx, method, c.to.models, body)
+	if err != nil || status != http.StatusOK {
+		return ""
+	}
+	names := c.speaks.catalog.names(list)
+	if len(names) == 0 || len(names[0]) > 512 {
+		return ""
+	}
+	return names[0]
+}
+
+// modelReady asks the server whether the model is loaded, where the dialect has a way to ask. A ready server is not a ready
+// model.
+func (c *Client) modelReady(ctx context.Context) error {
+	if c.speaks.ready == "" || c.model == "" {
+		return nil
+	}
+	path := strings.ReplaceAll(c.speaks.ready, "%s", escapePath(c.model))
+	status, _, err := c.lookUp(ctx, http.MethodGet, path, "")
+	if err != nil {
+		return fmt.Errorf("model %s: %w", clean(c.model, 64), err)
+	}
+	if status != http.StatusOK {
+		return fmt.Errorf("model %s is not ready: %d at %s", clean(c.model, 64), status, clean(path, 128))
+	}
+	return nil
+}
+
+// lookUp asks the server for something that is not measured. This is the only place that uses the standard client.
+func (c *Client) lookUp(ctx context.Context, method, path, body string) (status int, answer []byte, err error) {
 	transport := &http.Transport{
 		DisableKeepAlives: true,
 		TLSClientConfig:   c.tlsConfig,
@@ -28,9 +64,9 @@ func (c *Client) firstModel(ctx context.Context) string {
 	if c.to.tls {
 		scheme = "https"
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("%s://%s%s", scheme, c.to.hostPort, c.to.models), nil)
+	req, err := http.NewRequestWithContext(ctx, method, fmt.Sprintf("%s://%s%s", scheme, c.to.hostPort, path), strings.NewReader(body))
 	if err != nil {
-		return ""
+		return 0, nil, err
 	}
 	maps.Copy(req.Header, c.o.Header)
 	client := http.Client{
@@ -39,19 +75,9 @@ func (c *Client) firstModel(ctx context.Context) string {
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return ""
+		return 0, nil, err
 	}
 	defer resp.Body.Close() //nolint:errcheck // read only
-	var list struct {
-		Data []struct {
-			ID string `json:"id"`
-		} `json:"data"`
-	}
-	if resp.StatusCode != http.StatusOK || json.NewDecoder(io.LimitReader(resp.Body, maxModels)).Decode(&list) != nil {
-		return ""
-	}
-	if len(list.Data) == 0 || len(list.Data[0].ID) > 512 {
-		return ""
-	}
-	return list.Data[0].ID
+	answer, err = io.ReadAll(io.LimitReader(resp.Body, maxModels))
+	return resp.StatusCode, answer, err
 }

@@ -3,7 +3,9 @@ package client
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/tailgate-ci/tailgate/runner/record"
@@ -65,17 +67,11 @@ func Once(ctx context.Context, o Options, body []byte, stream bool) (record.Samp
 }
 
 func (c *Client) once(ctx context.Context, body []byte, stream bool) (record.Sample, Trace, error) {
-	f := c.shortPrompt("Say hello.", 32)
-	if body != nil {
-		var err error
-		if f, err = parseFields(body); err != nil {
-			return record.Sample{}, Trace{}, err
-		}
-	}
-	r, err := c.request(f, stream)
+	r, err := c.probing(body, "Say hello.", 32, stream)
 	if err != nil {
 		return record.Sample{}, Trace{}, err
 	}
+	r.want.peek = true
 	r.id, r.turn, r.Phase, r.Sched = "probe", 1, record.PhaseMeasure, c.o.Clock.Now()
 	release := make(chan record.Instant, 1)
 	release <- r.Sched
@@ -88,24 +84,32 @@ func (c *Client) once(ctx context.Context, body []byte, stream bool) (record.Sam
 	return s, *x.trace, nil
 }
 
-// request serialises a body.
-func (c *Client) request(f fields, stream bool) (*Request, error) {
-	body, want, err := c.finish(f, stream)
+// probing is a request of ours: the given body, else the client's example, else a short prompt.
+func (c *Client) probing(body []byte, prompt string, tokens int, stream bool) (*Request, error) {
+	if body == nil {
+		body = c.o.Example
+	}
+	switch {
+	case c.speaks.verbatim && body == nil && c.o.Method != http.MethodGet:
+		return nil, fmt.Errorf("dialect %s sends bodies as they are: give one", c.speaks.name)
+	case c.speaks.verbatim:
+		return c.verbatim(body, stream), nil
+	case body == nil:
+		return c.request(c.shortPrompt(prompt, tokens), stream)
+	}
+	f, err := parseFields(body)
 	if err != nil {
 		return nil, err
 	}
-	r := &Request{want: want, bodySHA: sha16(body)}
-	r.Wire, r.Body = c.serialise(body)
-	return r, nil
+	return c.request(f, stream)
 }
 
 // shortPrompt is a body of ours.
 func (c *Client) shortPrompt(text string, tokens int) fields {
-	f := fields{"max_tokens": tokens, "temperature": 0}
-	if c.speaks.chat {
-		f["messages"] = []fields{{"role": "user", "content": text}}
-	} else {
-		f["prompt"] = text
+	f := c.promptFields(text)
+	c.limit(f, tokens)
+	if t := c.speaks.terms; t.temperature != "" {
+		f.within(t.within)[t.temperature] = json.Number("0")
 	}
 	return f
 }
@@ -135,7 +139,10 @@ const probeLimit = 60 * time.Second
 func (c *Client) Probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, probeLimit)
 	defer cancel()
-	r, err := c.request(c.shortPrompt(rand.Text()+" Say hello.", 8), !c.o.NoStream)
+	if err := c.modelReady(ctx); err != nil {
+		return err
+	}
+	r, err := c.probing(nil, rand.Text()+" Say hello.", 8, !c.o.NoStream)
 	if err != nil {
 		return err
 	}

@@ -19,9 +19,12 @@ const DialAhead = 50 * time.Millisecond
 type Options struct {
 	// URL is http or https. A path in it is used as it is; without one the dialect's path is added. Userinfo is refused.
 	URL string
-	// Dialect is "openai-chat" (also when empty) or "openai-completions".
+	// Dialect is one of [Dialects]; empty means openai-chat.
 	Dialect string
-	// Model is sent as "model". When empty, the first model that the server lists is sent, and none if it lists none.
+	// Path replaces the dialect's path when URL has none, e.g. /api/generate. It begins with a slash.
+	Path string
+	// Model is sent as the model's name, in the body or in the path. When empty, the first model that the server lists is
+	// sent, and none if it lists none; a dialect with the name in its path then needs a path.
 	Model string
 	// Limits bound one request; a zero limit is no limit. NoProgress and Drain are limits of a round and not applied by
 	// [Client.Do].
@@ -31,6 +34,19 @@ type Options struct {
 	Header http.Header
 	// PerEventTokens is "none" (also when empty), "usage" or "logprobs": what the server is asked to report with each event.
 	PerEventTokens string
+	// CapField says which field caps the output in openai-chat: "max_tokens" (also when empty), "max_completion_tokens" or
+	// "both".
+	CapField string
+	// TritonText says what an event of triton-generate holds: "delta" (also when empty), what is new, or "whole", all text so
+	// far.
+	TritonText string
+	// Pointers say where dialect http-json finds things; triton-generate takes those of the counts.
+	Pointers Pointers
+	// Stream is how dialect http-json streams: "none" (also when empty), "sse" or "ndjson". Method is its method, POST when
+	// empty, or GET or PUT; a GET has no body.
+	Stream, Method string
+	// Example is a body that a probe may send, for services whose requests tailgate cannot make up; nil for none.
+	Example []byte
 	// NoStream asks for one JSON answer instead of a stream. A turn's own stream parameter wins.
 	NoStream bool
 	// TLS is used for https; nil trusts the system's roots. Its protocols are replaced by http/1.1.
@@ -43,10 +59,12 @@ type endpoint struct {
 	// host is as the user wrote it, for the Host header and the certificate; address is the literal one dialled.
 	host, address string
 	// hostPort is the value of the Host header.
-	hostPort, path, models string
+	hostPort string
+	// path is that of the URL, empty when it has none; models is where the server lists its models, empty when it does not.
+	path, models string
 }
 
-func parseEndpoint(raw string, d dialect) (endpoint, error) {
+func parseEndpoint(raw string, d *dialect) (endpoint, error) {
 	u, err := url.Parse(raw)
 	if err != nil {
 		return endpoint{}, fmt.Errorf("server URL: %w", err)
@@ -59,7 +77,7 @@ func parseEndpoint(raw string, d dialect) (endpoint, error) {
 	case u.User != nil:
 		return endpoint{}, fmt.Errorf("server URL of %s: pass credentials as a header, not in the URL", u.Host)
 	}
-	e := endpoint{tls: u.Scheme == "https", host: u.Hostname(), hostPort: u.Host, path: d.path, models: d.models}
+	e := endpoint{tls: u.Scheme == "https", host: u.Hostname(), hostPort: u.Host, models: d.catalog.path}
 	if u.Path != "" && u.Path != "/" {
 		e.path = u.RequestURI()
 		e.models = sibling(u.EscapedPath(), d)
@@ -76,11 +94,13 @@ func parseEndpoint(raw string, d dialect) (endpoint, error) {
 }
 
 // sibling guesses where a server behind a prefix lists its models: beside the path of its inferences.
-func sibling(path string, d dialect) string {
-	if prefix, ok := strings.CutSuffix(path, d.path); ok {
-		return prefix + d.models
+func sibling(path string, d *dialect) string {
+	for _, own := range []string{d.path, d.plain, d.terms.promptAt} {
+		if prefix, ok := strings.CutSuffix(path, own); ok && own != "" && d.catalog.path != "" {
+			return prefix + d.catalog.path
+		}
 	}
-	return d.models
+	return d.catalog.path
 }
 
 // checkHeader refuses what could change the request's framing or split it.

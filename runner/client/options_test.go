@@ -19,7 +19,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		{Options{URL: "ftp://h"}, "want http://"},
 		{Options{URL: "http://"}, "no host"},
 		{Options{URL: "http://u:secret@h"}, "credentials"},
-		{Options{URL: "http://h", PerEventTokens: "all"}, "want none, usage or logprobs"},
+		{Options{URL: "http://h", PerEventTokens: "all"}, "want one of none, usage, logprobs"},
 		{Options{URL: "http://h", Header: http.Header{"Content-Length": {"1"}}}, "set by tailgate"},
 		{Options{URL: "http://h", Header: http.Header{"A b": {"1"}}}, "not a header name"},
 		{Options{URL: "http://h", Header: http.Header{"A": {"1\r\nB: 2"}}}, "no header may hold"},
@@ -38,9 +38,9 @@ func TestOptionsAreChecked(t *testing.T) {
 func TestEndpoints(t *testing.T) {
 	chat := dialects()[0]
 	for raw, want := range map[string]endpoint{
-		"http://h":             {false, "h", "h:80", "h", "/v1/chat/completions", "/v1/models"},
-		"https://h/":           {true, "h", "h:443", "h", "/v1/chat/completions", "/v1/models"},
-		"http://[::1]:8000":    {false, "::1", "[::1]:8000", "[::1]:8000", "/v1/chat/completions", "/v1/models"},
+		"http://h":             {false, "h", "h:80", "h", "", "/v1/models"},
+		"https://h/":           {true, "h", "h:443", "h", "", "/v1/models"},
+		"http://[::1]:8000":    {false, "::1", "[::1]:8000", "[::1]:8000", "", "/v1/models"},
 		"http://h:1/api/x?a=b": {false, "h", "h:1", "h:1", "/api/x?a=b", "/v1/models"},
 		"http://h:1/p/v1/chat/completions": {
 			false, "h", "h:1", "h:1", "/p/v1/chat/completions", "/p/v1/models",

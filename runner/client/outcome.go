@@ -113,7 +113,7 @@ func (a *answer) outcome(allowEmpty bool) outcome {
 	case a.broken != "":
 		return outcome{record.Malformed, a.broken}
 	case a.bad > 0 && a.bad == a.events:
-		return outcome{record.Malformed, fmt.Sprintf("none of %d events is JSON of this dialect", a.bad)}
+		return outcome{record.Malformed, fmt.Sprintf("none of %d events is JSON of dialect %s", a.bad, a.want.speaks.name)}
 	case !a.ended() && a.bytes > 0:
 		return outcome{record.Truncated, "the body ended without finish reason and end marker"}
 	case a.empty() && !allowEmpty:
@@ -134,12 +134,13 @@ func (a *answer) flags(t tally) []string {
 			flags = append(flags, flag)
 		}
 	}
-	streamed := a.mode == bodyEvents
-	add(streamed && a.finished.at.Reached() && !a.over.at.Reached(), FlagNoDoneMarker)
-	add(streamed && a.over.at.Reached() && !a.allFinished(), FlagNoFinishReason)
+	streamed := a.mode == bodyEvents || a.mode == bodyLines
+	add(streamed && a.want.speaks.marker && a.finished.at.Reached() && !a.over.at.Reached(), FlagNoDoneMarker)
+	add(streamed && a.want.speaks.finishes && a.over.at.Reached() && !a.allFinished(), FlagNoFinishReason)
 	add(t.inconsistent, FlagUsageInconsistent)
 	add(a.hidden(), FlagReasoningOnly)
 	add(a.notStreamed(), FlagNotStreamed)
 	add(a.textCut, FlagTextCut)
+	add(a.contextCut, FlagContextCut)
 	return flags
 }

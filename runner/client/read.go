@@ -71,6 +71,9 @@ func (x *exchange) begin() {
 		x.ans.drop(fmt.Sprintf("compressed answer (%s) although identity was asked for", clean(enc, 32)))
 		x.watch.started = true
 	}
+	if length := x.resp.Header.Get(binaryLength); length != "" && x.c.speaks.layout == inOnePiece && x.ans.mode == bodyWhole {
+		x.ans.expectBinary(length)
+	}
 }
 
 // readBody reads the body to its end, or to the end of the grace after the end marker. clean is true when the connection

@@ -2,10 +2,12 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 
 	"github.com/tailgate-ci/tailgate/runner/record"
@@ -41,12 +43,15 @@ const maxRequestID = 80
 // maxModelName bounds the model name that an answer gives, in bytes.
 const maxModelName = 200
 
-// serialise makes the bytes of a POST. Header fields are in a fixed order, so that equal requests are equal bytes.
-func (c *Client) serialise(body []byte) (wire, tail []byte) {
+// serialise makes the bytes of a request. Header fields are in a fixed order, so that equal requests are equal bytes.
+func (c *Client) serialise(body []byte, path string) (wire, tail []byte) {
+	method := cmp.Or(c.o.Method, http.MethodPost)
 	var b bytes.Buffer
 	b.Grow(512 + len(body))
-	fmt.Fprintf(&b, "POST %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: tailgate\r\nAccept-Encoding: identity\r\n", c.to.path, c.to.hostPort)
-	fmt.Fprintf(&b, "Content-Type: application/json\r\nContent-Length: %d\r\n", len(body))
+	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: tailgate\r\nAccept-Encoding: identity\r\n", method, path, c.to.hostPort)
+	if method != http.MethodGet {
+		fmt.Fprintf(&b, "Content-Type: application/json\r\nContent-Length: %d\r\n", len(body))
+	}
 	for _, name := range slices.Sorted(maps.Keys(c.o.Header)) {
 		for _, v := range c.o.Header[name] {
 			fmt.Fprintf(&b, "%s: %s\r\n", name, v)

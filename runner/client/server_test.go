@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tailgate-ci/tailgate/runner/client/scripttest"
 	"github.com/tailgate-ci/tailgate/runner/record"
 )
 
@@ -18,9 +19,9 @@ const okAnswer = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer
 
 // okChunks is its body.
 func okChunks() string {
-	s := script{framing: "chunked"}
+	s := scripttest.Script{Framing: "chunked"}
 	body := helloEvent + helloEvent + finishEvent + usageEvent(`{"prompt_tokens":1,"completion_tokens":2}`) + doneEvent
-	return string(s.frame([]byte(body))) + "0\r\n\r\n"
+	return string(s.Frame([]byte(body))) + "0\r\n\r\n"
 }
 
 // server runs serve for each connection and counts the requests read by [server.next].

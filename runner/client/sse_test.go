@@ -7,13 +7,15 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/tailgate-ci/tailgate/runner/client/scripttest"
 )
 
 // events runs input through the parser in pieces of n bytes; the final string says how it ended.
 func events(input []byte, n, limit int) (out []string, left int) {
 	p := sse{limit: limit}
 	done := false
-	for _, part := range cut(input, n) {
+	for _, part := range scripttest.Cut(input, n) {
 		if done {
 			left += len(part)
 			continue
@@ -108,7 +110,7 @@ func TestEventLimit(t *testing.T) {
 
 func FuzzSSE(f *testing.F) {
 	for _, s := range loadScripts(f) {
-		if b := s.body(); len(b) < 64<<10 {
+		if b := s.Body(); len(b) < 64<<10 {
 			f.Add(b, 3)
 		}
 	}

@@ -4,109 +4,133 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
-	"math"
 	"net"
+	"net/http"
 	"os"
-	"path/filepath"
-	"slices"
 	"strconv"
-	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/tailgate-ci/tailgate/runner/client/scripttest"
 	"github.com/tailgate-ci/tailgate/runner/record"
 )
+
+const streams = "testdata/streams"
+
+func loadScripts(tb testing.TB) []scripttest.Script {
+	tb.Helper()
+	all, err := scripttest.Load(streams)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return all
+}
+
+func namedScript(tb testing.TB, name string) scripttest.Script {
+	tb.Helper()
+	for _, s := range loadScripts(tb) {
+		if s.Name == name {
+			return s
+		}
+	}
+	tb.Fatalf("no script %s", name)
+	return scripttest.Script{}
+}
+
+// hangingScript answers with a head and then says nothing.
+func hangingScript(hold time.Duration) scripttest.Script {
+	return scripttest.Script{
+		Name: "x", Method: http.MethodPost, Path: "/v1/chat/completions", Status: http.StatusOK, Framing: "close",
+		Client: map[string]string{}, Steps: []scripttest.Step{{What: "hold", Hold: hold}},
+	}
+}
+
+// A script that got lost would pass.
+func TestAllScriptsAreThere(t *testing.T) {
+	folders, err := os.ReadDir(streams)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := loadScripts(t)
+	if len(all) != 105 || len(folders) != len(all) {
+		t.Errorf("%d scripts in %d folders, want 105", len(all), len(folders))
+	}
+	spoken := map[string]bool{}
+	for _, s := range all {
+		spoken[s.Dialect] = true
+	}
+	for _, name := range Dialects() {
+		if !spoken[name] && name != "http-json" {
+			t.Errorf("no script speaks %s", name)
+		}
+	}
+}
+
+// pieceOf is how small the pieces are that a script's writes are cut into: single bytes, but for bodies of which a million
+// show nothing that 4 KiB do not.
+func pieceOf(s *scripttest.Script) int {
+	if len(s.Body()) > 1<<20 {
+		return 4 << 10
+	}
+	return 1
+}
 
 // TestStreams plays every script in fake time over an in-memory connection, where each instant must be exact, whole and
 // with every write cut into single bytes.
 func TestStreams(t *testing.T) {
 	for _, s := range loadScripts(t) {
-		t.Run(s.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s.check(t, memory, 0, exact, mood{})
-			})
+		t.Run(s.Name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { playScript(t, &s, memory, 0, scripttest.Chance{}) })
 		})
-		t.Run(s.name+"/bytes", func(t *testing.T) {
-			piece := 1
-			if len(s.body()) > 1<<20 {
-				// A million writes of one byte show nothing that a million of 4 KiB do not.
-				piece = 4 << 10
-			}
-			synctest.Test(t, func(t *testing.T) {
-				s.check(t, memory, piece, exact, mood{reads: true})
-			})
+		t.Run(s.Name+"/bytes", func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { playScript(t, &s, memory, pieceOf(&s), scripttest.Chance{Reads: true}) })
 		})
 	}
 }
 
-// TestStreamsOverLoopback plays every script over a real socket. Nothing may be stamped before the server wrote it; how
-// late, and how many writes one read takes, is the machine's mood and not asserted.
+// TestStreamsOverLoopback plays every script over a real socket, whole and cut. Nothing may be stamped before the server
+// wrote it; how late, and how many writes one read takes, is the machine's mood and not asserted.
 func TestStreamsOverLoopback(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for real time")
 	}
+	// Not t.Parallel, which lets two run at a time on two cores: these wait, they do not compute.
+	var playing sync.WaitGroup
+	room := make(chan struct{}, 40)
 	for _, s := range loadScripts(t) {
-		if s.steps[len(s.steps)-1].at > time.Second {
-			// The long ones show timers, not sockets; fake time has them.
-			continue
+		for name, piece := range map[string]int{"whole": 0, "bytes": pieceOf(&s)} {
+			room <- struct{}{}
+			playing.Go(func() {
+				defer func() { <-room }()
+				t.Run(s.Name+"/"+name, func(t *testing.T) {
+					playScript(t, &s, loopback, piece, scripttest.Chance{Reads: true, Late: busy})
+				})
+			})
 		}
-		t.Run(s.name, func(t *testing.T) {
-			t.Parallel()
-			s.check(t, loopback, 0, measured, mood{reads: true, times: true})
-		})
 	}
+	playing.Wait()
 }
 
 // wire connects a client to a script: it returns the client's dial function and a function that waits for the playback.
-type wire func(t *testing.T, s script, piece int) (dialFunc, func() *playback)
+type wire func(t *testing.T, s *scripttest.Script, piece int) (dialFunc, func() *scripttest.Playback)
 
-// timing compares a time of the script with one the client reported.
-type timing func(p *playback, tolerance float64) func(want, got float64) string
+// busy is what a machine that runs other things may add to an instant.
+const busy = 2 * time.Second
 
-// mood is what a playback leaves to chance: reads may take parts of writes, or several.
-type mood struct{ reads, times bool }
-
-func exact(*playback, float64) func(want, got float64) string {
-	return func(want, got float64) string {
-		if math.Abs(want-got) > 1e-6 {
-			return fmt.Sprintf("want %v, got %v", want, got)
-		}
-		return ""
-	}
-}
-
-// busy is what a machine that runs other things may add, in ms.
-const busy = 2000
-
-func measured(p *playback, tolerance float64) func(want, got float64) string {
-	return func(want, got float64) string {
-		at := want
-		if real, ok := p.at[time.Duration(want*1e6)]; ok {
-			at = millis(int64(real))
-		}
-		if got < at-tolerance || got > at+tolerance+busy {
-			return fmt.Sprintf("want %v (written at %v), got %v", want, at, got)
-		}
-		return ""
-	}
-}
-
-func memory(_ *testing.T, s script, piece int) (dialFunc, func() *playback) {
-	done := make(chan *playback, 1)
+func memory(_ *testing.T, s *scripttest.Script, piece int) (dialFunc, func() *scripttest.Playback) {
+	done := make(chan *scripttest.Playback, 1)
 	return func(context.Context, string) (net.Conn, error) {
 		ours, theirs := net.Pipe()
 		end := &resettable{Conn: ours}
-		go func() { done <- s.play(theirs, piece, func() { end.reset.Store(true) }) }()
+		go func() { done <- s.Play(theirs, piece, func() { end.reset.Store(true) }) }()
 		return end, nil
-	}, func() *playback { return <-done }
+	}, func() *scripttest.Playback { return <-done }
 }
 
 // resettable is a pipe end that can report a reset, which pipes do not have.
@@ -123,20 +147,20 @@ func (r *resettable) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func loopback(t *testing.T, s script, piece int) (dialFunc, func() *playback) {
+func loopback(t *testing.T, s *scripttest.Script, piece int) (dialFunc, func() *scripttest.Playback) {
 	t.Helper()
 	l := listen(t)
-	done := make(chan *playback, 1)
+	done := make(chan *scripttest.Playback, 1)
 	go func() {
 		c, err := l.Accept()
 		if err != nil {
 			return
 		}
-		done <- s.play(c, piece, func() { _ = c.(*net.TCPConn).SetLinger(0) })
+		done <- s.Play(c, piece, func() { _ = c.(*net.TCPConn).SetLinger(0) })
 	}()
 	return func(ctx context.Context, _ string) (net.Conn, error) {
 		return tcp(ctx, l.Addr().String())
-	}, func() *playback { return <-done }
+	}, func() *scripttest.Playback { return <-done }
 }
 
 func listen(tb testing.TB) net.Listener {
@@ -150,20 +174,20 @@ func listen(tb testing.TB) net.Listener {
 	return l
 }
 
-// check sends one request to the script and holds the probe's JSON against expected.json.
-func (s *script) check(t *testing.T, over wire, piece int, times timing, free mood) {
+// playScript sends one request to the script and holds the probe's JSON against expected.json.
+func playScript(t *testing.T, s *scripttest.Script, over wire, piece int, free scripttest.Chance) {
 	t.Helper()
-	dial, wait := over(t, *s, piece)
-	c := s.newClient(t, dial)
-	body, stream := s.requestBody(t)
+	dial, wait := over(t, s, piece)
+	c := scriptClient(t, s, dial)
+	body, stream := scriptBody(t, s)
 	sample, trace, err := c.once(t.Context(), body, stream)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.Close()
 	p := wait()
-	if p.requests != 1 || len(p.wrong) > 0 {
-		t.Errorf("the server saw %d requests, wrong: %v", p.requests, p.wrong)
+	if p.Requests != 1 || len(p.Wrong) > 0 {
+		t.Errorf("the server saw %d requests, wrong: %v", p.Requests, p.Wrong)
 	}
 	out, err := ProbeJSON(sample, trace)
 	if err != nil {
@@ -173,16 +197,18 @@ func (s *script) check(t *testing.T, over wire, piece int, times timing, free mo
 		t.Error(err)
 	}
 	checkSample(t, sample, trace.Stream)
-	s.compare(t, out, p, times, free)
+	for _, text := range s.Check(out, p, free) {
+		t.Error(text)
+	}
 	if t.Failed() {
 		t.Logf("%s", out)
 	}
 }
 
-func (s *script) newClient(tb testing.TB, dial dialFunc) *Client {
+func scriptClient(tb testing.TB, s *scripttest.Script, dial dialFunc) *Client {
 	tb.Helper()
 	ms := func(name string, otherwise time.Duration) time.Duration {
-		if v, ok := s.client[name]; ok {
+		if v, ok := s.Client[name]; ok {
 			n, err := strconv.Atoi(v)
 			if err != nil {
 				tb.Fatal(err)
@@ -195,8 +221,8 @@ func (s *script) newClient(tb testing.TB, dial dialFunc) *Client {
 	l.FirstEvent, l.Idle, l.Total = ms("first_event", l.FirstEvent), ms("idle", l.Idle), ms("total", l.Total)
 	l.NoProgress = ms("no_progress", l.NoProgress)
 	c, err := prepare(Options{
-		URL: "http://127.0.0.1:1", Dialect: s.dialect, Model: "m", Limits: l, Clock: record.NewClock(),
-		PerEventTokens: s.client["per_event_tokens"],
+		URL: "http://127.0.0.1:1" + s.Path, Dialect: s.Dialect, Model: "m", Limits: l, Clock: record.NewClock(),
+		PerEventTokens: s.Client["per_event_tokens"],
 	})
 	if err != nil {
 		tb.Fatal(err)
@@ -205,12 +231,12 @@ func (s *script) newClient(tb testing.TB, dial dialFunc) *Client {
 	return c
 }
 
-func (s *script) requestBody(tb testing.TB) (body []byte, stream bool) {
+func scriptBody(tb testing.TB, s *scripttest.Script) (body []byte, stream bool) {
 	tb.Helper()
 	f := fields{"prompt": "hi", "messages": []fields{{"role": "user", "content": "hi"}}}
 	stream = true
-	if s.request != "" {
-		more, err := parseFields([]byte(s.request))
+	if s.Request != "" {
+		more, err := parseFields([]byte(s.Request))
 		if err != nil {
 			tb.Fatal(err)
 		}
@@ -224,127 +250,4 @@ func (s *script) requestBody(tb testing.TB) (body []byte, stream bool) {
 		tb.Fatal(err)
 	}
 	return body, stream
-}
-
-// tableFlags are those that expected.json lists exactly; others are free.
-func tableFlags() []string {
-	return []string{
-		FlagNoDoneMarker, FlagNoFinishReason, FlagUsageInconsistent, FlagReasoningOnly, FlagNotStreamed, FlagBunchedStream,
-		"model_reloaded",
-	}
-}
-
-func (s *script) compare(t *testing.T, out []byte, p *playback, times timing, free mood) {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", "streams", s.name, "expected.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var want, got map[string]any
-	if err := json.Unmarshal(text, &want); err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(out, &got); err != nil {
-		t.Fatal(err)
-	}
-	tolerance := want["tolerance_ms"].(float64)
-	same := times(p, tolerance)
-	for key, w := range want {
-		g, there := got[key]
-		wrong := ""
-		switch key {
-		case "tolerance_ms":
-			continue
-		case "outcome":
-			wrong = wrongOutcome(w, g.(string))
-		case "detail":
-			if !strings.Contains(g.(string), w.(string)) {
-				wrong = fmt.Sprintf("want %q in %q", w, g)
-			}
-		case "flags":
-			wrong = wrongFlags(w.([]any), g.([]any), free.reads)
-		case "inter_chunk_ms":
-			if !free.reads {
-				wrong = wrongGaps(w.([]any), g, want, got, same)
-			}
-		case "tpot_ms":
-			if !free.times {
-				wrong = wrongTPOT(w, g, want, tolerance)
-			}
-		default:
-			switch wn, number := w.(float64); {
-			case number && strings.HasSuffix(key, "_ms"):
-				gn, ok := g.(float64)
-				if wrong = same(wn, gn); !ok {
-					wrong = fmt.Sprintf("want %v, got %v", w, g)
-				}
-			default:
-				wrong = cmp.Diff(w, g)
-			}
-		}
-		if wrong != "" || !there && key != "texts" {
-			t.Errorf("%s: %s", key, wrong)
-		}
-	}
-}
-
-func wrongOutcome(want any, got string) string {
-	ok := false
-	switch w := want.(type) {
-	case string:
-		ok = w == got || w == "failed" && got != "ok"
-	case []any:
-		ok = slices.Contains(w, any(got))
-	}
-	if ok {
-		return ""
-	}
-	return fmt.Sprintf("want %v, got %s", want, got)
-}
-
-func wrongFlags(want, got []any, cut bool) string {
-	keep := func(all []any) []string {
-		var out []string
-		for _, f := range all {
-			if name := f.(string); slices.Contains(tableFlags(), name) && (!cut || name != FlagBunchedStream) {
-				out = append(out, name)
-			}
-		}
-		slices.Sort(out)
-		return out
-	}
-	return cmp.Diff(keep(want), keep(got))
-}
-
-func wrongGaps(want []any, got any, w, g map[string]any, same func(want, got float64) string) string {
-	list, _ := got.([]any)
-	if len(list) != len(want) {
-		return fmt.Sprintf("want %v, got %v", want, got)
-	}
-	wantAt, ok := w["ttft_ms"].(float64)
-	gotAt, ok2 := g["ttft_ms"].(float64)
-	if !ok || !ok2 {
-		return ""
-	}
-	for i := range want {
-		wantAt += want[i].(float64)
-		gotAt += list[i].(float64)
-		if wrong := same(wantAt, gotAt); wrong != "" {
-			return fmt.Sprintf("end of gap %d: %s", i, wrong)
-		}
-	}
-	return ""
-}
-
-func wrongTPOT(want, got any, all map[string]any, tolerance float64) string {
-	w, number := want.(float64)
-	g, there := got.(float64)
-	if !number || !there {
-		return cmp.Diff(want, got)
-	}
-	n, _ := all["output_tokens"].(float64)
-	if math.Abs(w-g) > max(0.2, 2*tolerance/max(n-1, 1)) {
-		return fmt.Sprintf("want %v, got %v", want, got)
-	}
-	return ""
 }

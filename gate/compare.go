@@ -188,6 +188,8 @@ func (e *evidence) doubt(c *compared) {
 		cause = TooFewRequests
 	case c.metric.PerGap && (bunchedBase || bunchedHead), bunchable(c.metric) && bunchedBase && bunchedHead:
 		cause = BunchedStream
+	case c.metric.stem() == "itl" && e.differentCut() != "":
+		cause = CutDiffers
 	case c.metric.Tokens && e.mixedTokens():
 		cause = TokenSourceMixed
 	}

@@ -124,6 +124,7 @@ func (e *evidence) sortOut() {
 	for _, key := range slices.Sorted(maps.Keys(gated)) {
 		m, known := MetricOf(key)
 		if reason := e.lacking(m); known && reason != "" && !gated[key].Named {
+			e.standIn(gated, m, reason)
 			delete(gated, key)
 			e.notGated = append(e.notGated, NotGated{Key: key, Reason: reason})
 		}
@@ -147,13 +148,15 @@ func (e *evidence) lacking(m Metric) string {
 		return "the server reports no token counts; estimated ones are not gated"
 	case bunchable(m) && e.bunched(record.Base) && e.bunched(record.Head):
 		return "answers arrive bunched, so the instants of their tokens are not the server's"
+	case m.stem() == "itl" && e.bunched(record.Base) == e.bunched(record.Head):
+		return e.differentCut()
 	}
 	return ""
 }
 
 // bunchable metrics mean nothing when a proxy or the server holds a stream back.
 func bunchable(m Metric) bool {
-	return slices.Contains([]string{"ttft", "ttfo", "itl", "icl"}, m.stem())
+	return slices.Contains([]string{"ttft", "ttfo", "itl", "icl", "stall"}, m.stem())
 }
 
 // bunched reports whether a valid round of the arm says that its streams were.

@@ -21,6 +21,7 @@ const (
 	ToleranceTooFine  = "tolerance_below_noise"
 	BunchedStream     = "bunched_stream"
 	TokenSourceMixed  = "token_source"
+	CutDiffers        = "coalescing_differs"
 	TooFewRequests    = "too_few_requests"
 	MoreFailures      = "more_failures"
 	FailuresOneRound  = "failures_in_one_round"

@@ -39,6 +39,7 @@ func Metrics() []Metric {
 		{Key: "tpot", Name: "TPOT", Stream: true, Tokens: true},
 		{Key: "itl", Name: "ITL", Stream: true, Tokens: true, PerGap: true},
 		{Key: "icl", Name: "ICL", Stream: true, PerGap: true},
+		{Key: "stall", Name: "Longest stall", Stream: true},
 	}
 	var list []Metric
 	for _, m := range latencies {

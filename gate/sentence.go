@@ -27,6 +27,8 @@ func (c *compared) text() string {
 		return fmt.Sprintf("%s cannot be gated at this size; the policy names it without `force: true`", name)
 	case BunchedStream:
 		return fmt.Sprintf("%s cannot be told: answers arrive bunched, so the instants of their tokens are not the server's", name)
+	case CutDiffers:
+		return fmt.Sprintf("%s cannot be compared: the arms cut their answers differently into events or reads, so a gap is not the same thing on both; gate TPOT", name)
 	case TokenSourceMixed:
 		return fmt.Sprintf("%s cannot be told: tokens were estimated, or counted in different ways on the two arms", name)
 	}

@@ -13,6 +13,8 @@ type series struct {
 	missing, infinite int
 	// reason is why the first missing value is missing.
 	reason string
+	// floor is what every infinite value is known to exceed, in the metric's unit; 0 when one of them promises nothing.
+	floor float64
 }
 
 func (m Metric) series(list []*record.Round) series {
@@ -25,6 +27,10 @@ func (m Metric) series(list []*record.Round) series {
 			s.reason = orElse(s.reason, reason)
 			y = math.NaN()
 		case math.IsInf(y, 1):
+			floor, _ := r.Metrics[m.Key].AtLeast()
+			if s.infinite == 0 || floor < s.floor {
+				s.floor = floor
+			}
 			s.infinite++
 		}
 		s.ys[i] = y
@@ -52,7 +58,10 @@ func (s series) median(m Metric) record.Value {
 	if len(ys) == 0 {
 		return record.NA(s.reason)
 	}
-	return m.natural(stat.Median(ys))
+	if v := m.natural(stat.Median(ys)); !v.IsFailed() {
+		return v
+	}
+	return record.FailedBeyond(s.floor)
 }
 
 // tolerate turns a tolerance into a log ratio and a fraction. A change must exceed the relative and the absolute part, so

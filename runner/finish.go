@@ -121,7 +121,7 @@ func (r *round) finish() error {
 	whole := cause == nil || errors.Is(cause, errDrain) || errors.Is(cause, errStalled)
 	if r.rd.Phases.M0.Reached() && r.c != nil && r.c.err == nil && whole {
 		r.rd.State = record.RoundComplete
-		r.fill(record.Summarise(samples, streams, record.Interval{M0: r.rd.Phases.M0, M1: r.rd.Phases.M1, SLO: r.s.run.Declared.SLO}))
+		r.fill(record.Summarise(samples, streams, record.Interval{M0: r.rd.Phases.M0, M1: r.rd.Phases.M1, SLO: r.s.run.Declared.SLO, Limits: r.s.run.Declared.Limits}))
 		r.vouch.fill(&r.rd.Client, samples, r.s.run.Declared.Measure)
 	}
 	r.rd.Server.LogLines = countLines(filepath.Join(r.rw.Dir(), "server.log"))
@@ -141,6 +141,7 @@ func (r *round) finish() error {
 func (r *round) fill(sum record.Summary) {
 	r.rd.Counts, r.rd.Metrics, r.rd.Beyond, r.rd.FailedIDs = sum.Counts, sum.Metrics, sum.Beyond, sum.FailedIDs
 	r.rd.Tokens, r.rd.OutTokens, r.rd.Server.CachedShare = sum.Tokens, sum.OutTokens, sum.CachedShare
+	r.rd.Answers = sum.Answers
 	r.rd.Details = sum.Details
 	for _, f := range sum.Flags {
 		r.flag(f)

@@ -59,6 +59,7 @@ func (s *scribe) blocks() []block {
 	all = append(all, s.next()...)
 	all = append(all, s.decision()...)
 	all = append(all, s.failures()...)
+	all = append(all, s.waited()...)
 	all = append(all, s.logs()...)
 	all = append(all, s.validity()...)
 	all = append(all, s.warnings()...)

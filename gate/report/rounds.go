@@ -173,7 +173,7 @@ func (s *scribe) others() []block {
 	var keys []string
 	for _, r := range s.run.Rounds {
 		for key := range r.Metrics {
-			if !gated[key] && !slices.Contains(keys, key) {
+			if !gated[key] && !slices.Contains(keys, key) && !s.bareTail(key) {
 				keys = append(keys, key)
 			}
 		}

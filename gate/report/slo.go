@@ -24,14 +24,14 @@ func bound(r gate.SLOResult) string {
 }
 
 // limitAndValue prints a limit and head's value on its true side; the value is "" when there is none.
-func limitAndValue(r gate.SLOResult) (limit, value string) {
+func limitAndValue(r gate.SLOResult) (limit, shown string) {
 	x, ok := r.Value.Finite()
 	if !ok {
 		limit, _ = againstLimit(r.Limit, r.Unit, r.Limit)
 		if r.Value.IsFailed() {
-			value = "failed"
+			shown = value(r.Value, r.Unit, "")
 		}
-		return limit, value
+		return limit, shown
 	}
 	return againstLimit(r.Limit, r.Unit, x)
 }

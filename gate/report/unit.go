@@ -60,9 +60,13 @@ func againstLimit(limit float64, unit string, x float64) (limitText, valueText s
 
 // value prints a number or why there is none. FailedShare explains an infinite one; empty when it is not known.
 func value(v record.Value, unit, failedShare string) string {
+	floor, bounded := v.AtLeast()
 	switch x, ok := v.Get(); {
 	case !ok:
 		return missing(v.Reason())
+	case bounded:
+		limit, _ := againstLimit(floor, unit, floor)
+		return ">= " + limit
 	case v.IsFailed() && failedShare != "":
 		return "failed (" + failedShare + " of requests)"
 	case v.IsFailed():
@@ -96,7 +100,10 @@ func seconds(from, to record.Instant) string {
 
 // metricNames are the names people use for the stems of metric keys.
 var metricNames = map[string]string{
-	"ttft": "TTFT", "ttfo": "TTFO", "e2e": "E2E", "tpot": "TPOT", "itl": "ITL", "icl": "ICL",
+	"ttft": "TTFT", "ttfo": "TTFO", "e2e": "E2E", "tpot": "TPOT", "itl": "ITL", "icl": "ICL", "stall": "Longest stall",
+	"e2e_last": "E2E to the last token", "tail": "End of answer after the last token", "offered_rps": "Requests planned",
+	"sent_rps": "Requests sent", "achieved_rps": "Requests finished", "in_flight_mean": "In flight, mean", "in_flight_max": "In flight, most",
+	"events_per_read": "Events per read", "tokens_per_event": "Tokens per event",
 	"output_tps": "Output throughput", "output_tps_all": "Output throughput, failures included", "input_tps": "Input throughput",
 	"request_tps": "Request throughput", "goodput": "Goodput", "error_rate": "Error rate",
 }
@@ -106,11 +113,14 @@ func label(key string) string {
 	if name, ok := metricNames[key]; ok {
 		return name
 	}
-	stem, rest, _ := strings.Cut(key, "_")
+	stem, rest, _ := strings.Cut(key, "_p")
 	name, ok := metricNames[stem]
-	percentile, suffix, _ := strings.Cut(rest, "_")
-	if !ok || !strings.HasPrefix(percentile, "p") {
+	percentile, suffix, _ := strings.Cut("p"+rest, "_")
+	if !ok || rest == "" {
 		return inert(key, 40)
+	}
+	if percentile == "p999" {
+		percentile = "p99.9"
 	}
 	switch suffix {
 	case "":

@@ -6,7 +6,7 @@ import (
 )
 
 const metricsWithTolerance = "e2e_p50, e2e_p90, e2e_p95, e2e_p99, goodput, icl_p50, icl_p90, icl_p95, icl_p99, input_tps, " +
-	"itl_p50, itl_p90, itl_p95, itl_p99, output_tps, request_tps, tpot_p50, tpot_p90, tpot_p95, tpot_p99, " +
+	"itl_p50, itl_p90, itl_p95, itl_p99, output_tps, request_tps, stall_p50, stall_p90, stall_p95, stall_p99, tpot_p50, tpot_p90, tpot_p95, tpot_p99, " +
 	"ttfo_p50, ttfo_p90, ttfo_p95, ttfo_p99, ttft_p50, ttft_p90, ttft_p95, ttft_p99"
 
 // badFiles are the mistakes people make, with the exact answer. A text without a version gets one as its first line.

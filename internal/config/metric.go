@@ -15,7 +15,7 @@ const (
 
 // latencies are the stems of latency metrics; each exists at the percentiles of [percentiles].
 var (
-	latencies   = []string{"ttft", "ttfo", "e2e", "tpot", "itl", "icl"}
+	latencies   = []string{"ttft", "ttfo", "e2e", "tpot", "itl", "icl", "stall"}
 	percentiles = []string{"p50", "p90", "p95", "p99"}
 )
 

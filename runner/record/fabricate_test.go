@@ -32,7 +32,7 @@ func (f fabric) measure() time.Duration {
 }
 
 func (f fabric) interval(slo map[string]float64) Interval {
-	return Interval{M0: f.m0, M1: f.m0 + Instant(f.measure()), SLO: slo}
+	return Interval{M0: f.m0, M1: f.m0 + Instant(f.measure()), SLO: slo, Limits: DefaultLimits()}
 }
 
 func (f fabric) make() (samples []Sample, streams []Stream) {

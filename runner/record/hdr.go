@@ -118,7 +118,7 @@ func (e *hdrEncoder) bucket(next, i, count int) int {
 func (e *hdrEncoder) seal() string {
 	head := e.plain[:0]
 	head = binary.BigEndian.AppendUint32(head, hdrPlain)
-	head = binary.BigEndian.AppendUint32(head, uint32(len(e.plain)-hdrHeader)) //nolint:gosec // a few kB
+	head = binary.BigEndian.AppendUint32(head, uint32(len(e.plain)-hdrHeader))
 	head = binary.BigEndian.AppendUint32(head, 0)
 	head = binary.BigEndian.AppendUint32(head, hdrDigits)
 	head = binary.BigEndian.AppendUint64(head, 1)
@@ -132,6 +132,6 @@ func (e *hdrEncoder) seal() string {
 	_ = e.zip.Close()
 	out := e.packed.Bytes()
 	binary.BigEndian.PutUint32(out, hdrCompressed)
-	binary.BigEndian.PutUint32(out[4:], uint32(len(out)-8)) //nolint:gosec // a few kB
+	binary.BigEndian.PutUint32(out[4:], uint32(len(out)-8))
 	return base64.StdEncoding.EncodeToString(out)
 }

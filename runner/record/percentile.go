@@ -43,7 +43,7 @@ type quantile struct {
 }
 
 func quantiles() []quantile {
-	return []quantile{{"p50", 0.50, 11}, {"p90", 0.90, 64}, {"p95", 0.95, 130}, {"p99", 0.99, 662}}
+	return []quantile{{"p50", 0.50, 11}, {"p90", 0.90, 64}, {"p95", 0.95, 130}, {"p99", 0.99, 662}, {"p999", 0.999, 6636}}
 }
 
 // metricKey is a latency's key taken apart: "ttft_p99_send" is {ttft, 0.99, send}.
@@ -55,16 +55,13 @@ type metricKey struct {
 
 // parseKey takes the key of a latency percentile apart; ok is false for every other key.
 func parseKey(key string) (k metricKey, ok bool) {
-	latency, rest, ok := strings.Cut(key, "_")
-	if !ok {
-		return metricKey{}, false
+	for _, q := range quantiles() {
+		latency, variant, found := strings.Cut(key, "_"+q.name)
+		if found && latency != "" && slices.Contains([]string{"", "_send", "_ok"}, variant) {
+			return metricKey{latency, q.q, strings.TrimPrefix(variant, "_")}, true
+		}
 	}
-	name, variant, _ := strings.Cut(rest, "_")
-	i := slices.IndexFunc(quantiles(), func(q quantile) bool { return q.name == name })
-	if i < 0 || !slices.Contains([]string{"", "send", "ok"}, variant) {
-		return metricKey{}, false
-	}
-	return metricKey{latency, quantiles()[i].q, variant}, true
+	return metricKey{}, false
 }
 
 // point is a value that occurred weight times.
@@ -82,6 +79,9 @@ type distribution struct {
 	// told; why says what is missing.
 	answers, without, unknown int
 	whyWithout, whyUnknown    string
+	// floor is what all failed requests are known to exceed, in the unit of the values; 0 when one of them gives no such
+	// promise.
+	floor float64
 }
 
 func (d *distribution) add(value float64, weight int) {
@@ -150,7 +150,7 @@ func (d *distribution) at(q quantile) Metric {
 	k := rank(q.q, m.N)
 	switch {
 	case k > d.total:
-		m.Value = Failed()
+		m.Value = FailedBeyond(d.floor)
 	case m.N < q.min:
 		m.Value = tooFew(m.N)
 	default:

@@ -46,7 +46,7 @@ func TestRankIsExact(t *testing.T) {
 }
 
 func TestMinSamples(t *testing.T) {
-	for q, want := range map[float64]int{0.5: 11, 0.9: 64, 0.95: 130, 0.99: 662, 0.999: 6640} {
+	for q, want := range map[float64]int{0.5: 11, 0.9: 64, 0.95: 130, 0.99: 662, 0.999: 6636} {
 		if got := MinSamples(q); got != want {
 			t.Errorf("MinSamples(%v) = %d, want %d", q, got, want)
 		}

@@ -255,10 +255,10 @@ func fingerprint(into map[string]Metric, reqs []request) {
 		}
 		answers++
 		events += len(r.stream.T)
-		reads += len(r.reads())
-		if r.NOut != nil {
+		reads += len(r.cuts)
+		if n := r.outTokens(); n != nil {
 			counted += len(r.stream.T)
-			tokens += *r.NOut
+			tokens += *n
 		}
 	}
 	ratio := func(a, b int, missing string) Metric {

@@ -6,6 +6,15 @@ import "slices"
 type request struct {
 	*Sample
 	stream Stream
+	// cuts are the payload events grouped by the socket read that completed them, in order.
+	cuts []read
+}
+
+// requestOf joins a sample and its stream.
+func requestOf(s *Sample, st Stream) request {
+	r := request{Sample: s, stream: st}
+	r.cuts = r.grouped()
+	return r
 }
 
 // streamStep is the resolution of a stream's stamps in events.jsonl.gz and in every figure taken from them, ns. A gap of
@@ -49,6 +58,56 @@ func ttfo(r request) reading {
 	}
 }
 
+// e2eLast ends at the last payload, not at the end marker.
+func e2eLast(r request) reading {
+	if !r.Last.Reached() || r.flagged(notStreamed) {
+		return reading{unknown: "the service does not stream"}
+	}
+	return between(r.Sched, r.Last)
+}
+
+// tail is what the end marker took after the last payload.
+func tail(r request) reading {
+	switch {
+	case !r.Last.Reached() || r.flagged(notStreamed):
+		return reading{unknown: "the service does not stream"}
+	case !r.End.Reached():
+		return reading{unknown: "the end of the answer was not seen"}
+	default:
+		return between(r.Last, r.End)
+	}
+}
+
+// stall is the longest gap between two reads: what a mean hides.
+func stall(r request) reading {
+	switch {
+	case len(r.stream.T) == 0:
+		return reading{unknown: "the service does not stream"}
+	case len(r.cuts) < 2:
+		return reading{without: "each answer came in one read"}
+	}
+	var longest int64
+	for i := 1; i < len(r.cuts); i++ {
+		longest = max(longest, r.cuts[i].at-r.cuts[i-1].at)
+	}
+	return reading{ms: float64(longest) / 1e6}
+}
+
+// stalls counts the gaps between reads that are over ten times the answer's own median gap.
+func (r request) stalls() int {
+	if len(r.cuts) < 3 {
+		return 0
+	}
+	gaps := make([]int64, len(r.cuts)-1)
+	for i := range gaps {
+		gaps[i] = r.cuts[i+1].at - r.cuts[i].at
+	}
+	slices.Sort(gaps)
+	limit := 10 * gaps[rank(0.5, len(gaps))-1]
+	first, _ := slices.BinarySearch(gaps, limit+1)
+	return len(gaps) - first
+}
+
 func e2e(r request, from Instant) reading {
 	if !r.End.Reached() {
 		return reading{unknown: "the end of the answer was not seen"}
@@ -61,7 +120,7 @@ func tpot(r request) reading {
 	switch {
 	case !r.First.Reached() || r.flagged(notStreamed):
 		return reading{unknown: "the service does not stream"}
-	case r.NOut == nil:
+	case r.outTokens() == nil:
 		return reading{unknown: "token counts unknown"}
 	}
 	first := 1
@@ -84,6 +143,14 @@ func (r request) sent() Instant {
 	return r.Sched
 }
 
+// outTokens is the number of output tokens; nil when the server gave none that can be true.
+func (r request) outTokens() *int {
+	if r.flagged(usageBad) {
+		return nil
+	}
+	return r.NOut
+}
+
 func (r request) flagged(name string) bool { return slices.Contains(r.Flags, name) }
 
 // over is the instant the request was over: its end, or for a failed one the last instant it reached.
@@ -102,8 +169,10 @@ type read struct {
 	events, tokens int
 }
 
-// reads groups the payload events by the socket read that completed them, in order.
-func (r request) reads() []read {
+func (r request) grouped() []read {
+	if len(r.stream.T) == 0 {
+		return nil
+	}
 	out := make([]read, 0, len(r.stream.T))
 	counts := r.perEvent()
 	var at int64
@@ -124,10 +193,10 @@ func (r request) reads() []read {
 // perEvent gives the tokens of each payload event: as the server said, or one each when there are as many events as
 // tokens. Nil when unknown.
 func (r request) perEvent() []int {
-	if len(r.stream.N) > 0 {
+	if len(r.stream.N) > 0 && !r.flagged(usageBad) {
 		return r.stream.N
 	}
-	if r.NOut == nil || *r.NOut != len(r.stream.T) {
+	if r.outTokens() == nil || *r.NOut != len(r.stream.T) {
 		return nil
 	}
 	return slices.Repeat([]int{1}, len(r.stream.T))
@@ -136,15 +205,18 @@ func (r request) perEvent() []int {
 // tokens yields the output tokens of the request with the instant they arrived, and reports whether their number is known
 // at all. Without counts per event the total is spread evenly over the events; an answer in one piece counts at its end.
 func (r request) tokens(yield func(at Instant, n int)) bool {
-	counts := r.stream.N
+	counts, total := r.stream.N, r.outTokens()
+	if r.flagged(usageBad) {
+		counts = nil
+	}
 	switch {
-	case len(counts) == 0 && r.NOut == nil:
+	case len(counts) == 0 && total == nil:
 		return false
 	case len(r.stream.T) == 0:
-		if r.NOut == nil {
+		if total == nil {
 			return false
 		}
-		yield(r.over(), *r.NOut)
+		yield(r.over(), *total)
 		return true
 	}
 	var at int64
@@ -153,7 +225,7 @@ func (r request) tokens(yield func(at Instant, n int)) bool {
 		if len(counts) > 0 {
 			yield(r.First+Instant(onGrid(at)), counts[i])
 		} else {
-			yield(r.First+Instant(onGrid(at)), share(*r.NOut, len(r.stream.T), i))
+			yield(r.First+Instant(onGrid(at)), share(*total, len(r.stream.T), i))
 		}
 	}
 	return true

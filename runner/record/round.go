@@ -37,6 +37,8 @@ type Round struct {
 	Server  ServerReport       `json:"server"`
 	Client  ClientReport       `json:"client"`
 	Stop    StopReport         `json:"stop"`
+	// Answers counts what the metrics leave out or hide; information.
+	Answers AnswerReport `json:"answers"`
 	// Flags say what limits the use of a round's metrics, e.g. bunched_stream, started_with_failures, not_steady.
 	Flags []string `json:"flags,omitempty"`
 	// Tokens is the source of token counts used by this round, empty when no request succeeded.

@@ -10,6 +10,8 @@ type Interval struct {
 	M0, M1 Instant
 	// SLO holds limits by metric key, in the metric's unit.
 	SLO map[string]float64
+	// Limits are the client's own: what a percentile among timeouts is known to exceed.
+	Limits Limits
 }
 
 // seconds is the interval's length; 0 for an interval that never was.
@@ -26,6 +28,8 @@ type Summary struct {
 	Beyond map[string]int
 	// Flags say what limits the use of the metrics: bunched_stream, not_streamed, usage_inconsistent.
 	Flags []string
+	// Answers says what the figures leave out and hide.
+	Answers AnswerReport
 	// Tokens is the source of token counts; empty when no request succeeded.
 	Tokens TokenSource
 	// OutTokens sums the tokens of successful requests.
@@ -49,7 +53,7 @@ func Summarise(samples []Sample, streams []Stream, in Interval) Summary {
 	sum := Summary{Counts: count(reqs), Metrics: map[string]Metric{}}
 	source := sourceOf(reqs)
 	sum.Tokens = source.from
-	d := distributions(reqs, source)
+	d := distributions(reqs, source, in.Limits)
 	for name, dist := range d {
 		for _, q := range quantiles() {
 			dist.put(sum.Metrics, name, q)
@@ -59,6 +63,8 @@ func Summarise(samples []Sample, streams []Stream, in Interval) Summary {
 	rates(&sum, reqs, in, source)
 	sum.Metrics["goodput"] = goodput(reqs, in.SLO, source)
 	fingerprint(sum.Metrics, reqs)
+	pressure(sum.Metrics, reqs, in)
+	sum.Answers = answers(reqs, d)
 	sum.Flags = flags(reqs)
 	sum.FailedIDs, sum.Details = failedIDs(reqs), details(reqs)
 	sum.CachedShare = cachedShare(reqs)
@@ -74,7 +80,7 @@ func measured(samples []Sample, streams []Stream, in Interval) []request {
 	var out []request
 	for i := range samples {
 		if s := &samples[i]; s.Phase == PhaseMeasure && in.holds(s.Sched) {
-			out = append(out, request{s, bySeq[s.Seq]})
+			out = append(out, requestOf(s, bySeq[s.Seq]))
 		}
 	}
 	return out
@@ -120,10 +126,10 @@ func flags(reqs []request) []string {
 // bunched reports whether an answer of eight tokens or more came in one read, or in reads of four events and more.
 func (r request) bunched() bool {
 	tokens := len(r.stream.T)
-	if r.NOut != nil {
-		tokens = *r.NOut
+	if n := r.outTokens(); n != nil {
+		tokens = *n
 	}
-	reads := len(r.reads())
+	reads := len(r.cuts)
 	return tokens >= 8 && (reads == 1 || len(r.stream.T) >= 4*reads)
 }
 

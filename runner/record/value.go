@@ -16,6 +16,8 @@ type Value struct {
 	number  float64
 	present bool
 	reason  string
+	// floor is what an infinite value is known to exceed, in the value's unit; 0 when nothing is known.
+	floor float64
 }
 
 // Of returns a present value. A NaN or -Inf becomes n/a ("not a number"): such a number never compares as anything.
@@ -28,6 +30,17 @@ func Of(x float64) Value {
 
 // Failed returns +Inf: the percentile lies among failed requests, which have no latency.
 func Failed() Value { return Value{number: math.Inf(1), present: true} }
+
+// FailedBeyond is [Failed] for a percentile whose failed requests all ran into a limit of ours: whatever they would have
+// taken, it is at least floor, in the value's unit. It compares and judges as +Inf; reports print ">= floor". A floor that
+// is not positive and finite is none.
+func FailedBeyond(floor float64) Value {
+	v := Failed()
+	if floor > 0 && !math.IsInf(floor, 1) {
+		v.floor = floor
+	}
+	return v
+}
 
 // NA returns a missing value with its reason. An empty reason becomes [NotMeasured].
 func NA(reason string) Value {
@@ -48,6 +61,10 @@ func (v Value) Finite() (float64, bool) {
 // IsFailed reports whether the value is +Inf.
 func (v Value) IsFailed() bool { return v.present && math.IsInf(v.number, 1) }
 
+// AtLeast returns what an infinite value is known to exceed. False for a finite or missing value, and for an infinite one
+// of which nothing is known.
+func (v Value) AtLeast() (float64, bool) { return v.floor, v.IsFailed() && v.floor > 0 }
+
 // Reason says why the value is missing; empty when it is present.
 func (v Value) Reason() string {
 	if v.present {
@@ -61,7 +78,7 @@ func (v Value) Reason() string {
 
 // Equal reports whether two values hold the same number or the same reason. It lets go-cmp compare values.
 func (v Value) Equal(o Value) bool {
-	return v.present == o.present && v.number == o.number && v.Reason() == o.Reason()
+	return v.present == o.present && v.number == o.number && v.floor == o.floor && v.Reason() == o.Reason()
 }
 
 // wireValue is the JSON of a [Value]: JSON has neither NaN nor Inf.
@@ -69,12 +86,13 @@ type wireValue struct {
 	Value    *float64 `json:"value"`
 	Reason   string   `json:"reason,omitempty"`
 	Infinite bool     `json:"infinite,omitempty"`
+	AtLeast  float64  `json:"at_least,omitempty"`
 }
 
 func (v Value) wire() wireValue {
 	switch {
 	case v.IsFailed():
-		return wireValue{Reason: "failed", Infinite: true}
+		return wireValue{Reason: "failed", Infinite: true, AtLeast: v.floor}
 	case v.present:
 		return wireValue{Value: &v.number}
 	default:
@@ -87,7 +105,7 @@ func (w wireValue) value() (Value, error) {
 	case w.Infinite && w.Value != nil:
 		return Value{}, errors.New("a value cannot be infinite and finite at once")
 	case w.Infinite:
-		return Failed(), nil
+		return FailedBeyond(w.AtLeast), nil
 	case w.Value != nil:
 		return Of(*w.Value), nil
 	default:

@@ -1,7 +1,6 @@
 package record
 
 import (
-	"slices"
 	"time"
 )
 
@@ -106,7 +105,7 @@ func (s *series) takeStream(r request) {
 		return
 	}
 	from := int64(0)
-	for k, rd := range r.reads() {
+	for k, rd := range r.cuts {
 		if k == 0 || rd.tokens == 0 {
 			continue
 		}
@@ -119,39 +118,10 @@ func (s *series) takeStream(r request) {
 
 // flights sweeps over the starts and ends of requests for the number in flight.
 func (s *series) flights(reqs []request) {
-	type step struct {
-		at    Instant
-		delta int
-	}
-	var steps []step
-	for _, r := range reqs {
-		if r.Wrote.Reached() && r.over() > r.Wrote {
-			steps = append(steps, step{r.Wrote, 1}, step{r.over(), -1})
-		}
-	}
-	// Ends sort before starts of the same instant: a request that replaces another does not overlap it.
-	slices.SortFunc(steps, func(a, b step) int {
-		if a.at != b.at {
-			return int(min(1, max(-1, a.at-b.at)))
-		}
-		return a.delta - b.delta
-	})
-	k, flying := 0, 0
+	f := flightsOf(reqs)
 	for i := range s.windows {
 		w := &s.windows[i]
-		end, at, area := w.T+Instant(w.Length), w.T, 0.0
-		for k < len(steps) && steps[k].at <= w.T {
-			flying += steps[k].delta
-			k++
-		}
-		w.InFlightMax = flying
-		for ; k < len(steps) && steps[k].at < end; k++ {
-			area += float64(flying) * float64(steps[k].at-at)
-			at = steps[k].at
-			flying += steps[k].delta
-			w.InFlightMax = max(w.InFlightMax, flying)
-		}
-		w.InFlightMean = (area + float64(flying)*float64(end-at)) / float64(w.Length)
+		w.InFlightMean, w.InFlightMax = f.over(w.T, w.T+Instant(w.Length))
 	}
 }
 

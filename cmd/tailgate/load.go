@@ -94,10 +94,15 @@ func (a *app) load(ctx context.Context, url string, fl loadFlags, args []string)
 	run.Environment.GPUs, run.Environment.Caps, run.Environment.GPUReason = sampler.GPUs()
 	run.Environment.Host = sampler.Host()
 	view := newView(a.err, run, a)
-	err = runner.NewSession(&runner.Plan{
+	plan := &runner.Plan{
 		Run: run, Writer: writer, Clock: clock, Workload: w, Telemetry: sampler, Progress: view.step,
 		API: runner.API{Dialect: fl.dialect, Model: fl.model, Header: header},
-	}).Load(ctx, url)
+	}
+	stop := a.vouch(ctx, plan)
+	err = runner.NewSession(plan).Load(ctx, url)
+	if stopErr := stop(); stopErr != nil {
+		fmt.Fprintf(a.err, "tailgate: %v\n", stopErr)
+	}
 	view.close()
 	if ctx.Err() != nil {
 		return &exitError{code: cancelCode(ctx), err: fmt.Errorf("cancelled; what was measured is in %s", dir)}

@@ -9,7 +9,7 @@ const graceTicks = record.Instant(graceTime)
 func (x *exchange) conclude() (record.Sample, record.Stream) {
 	s, a := &x.s, x.ans
 	if x.unsent.class != "" {
-		s.Class, s.Detail = x.unsent.class, x.unsent.detail
+		x.settle(tally{})
 		return *s, record.Stream{Seq: s.Seq}
 	}
 	t := a.tally()
@@ -27,9 +27,25 @@ func (x *exchange) conclude() (record.Sample, record.Stream) {
 	if text := a.generated(); len(text) > 0 {
 		s.TextSHA = sha16(text)
 	}
-	o := x.outcome(t)
-	s.Class, s.Detail = o.class, o.detail
+	x.settle(t)
 	return *s, a.stream(s.Seq, t.perEvent)
+}
+
+// settle decides the outcome, once, and tells whoever waits for it. After the end marker of a stream nothing can change it
+// any more, and what depends on the answer need not wait until the connection is clean.
+func (x *exchange) settle(t tally) {
+	if x.s.Class != "" {
+		return
+	}
+	o := x.unsent
+	if o.class == "" {
+		o = x.outcome(t)
+	}
+	x.s.Class, x.s.Detail = o.class, o.detail
+	if x.r.Ended != nil {
+		x.timings()
+		x.r.Ended(x.s.End, o.class == record.OK)
+	}
 }
 
 func (x *exchange) timings() {
@@ -44,12 +60,12 @@ func (x *exchange) timings() {
 func (x *exchange) outcome(t tally) outcome {
 	a := x.ans
 	switch {
-	case x.resp == nil && x.wrote != nil:
+	case x.head.status == 0 && x.wrote != nil:
 		return x.writeOutcome()
-	case x.resp == nil:
+	case x.head.status == 0:
 		return breach{x.unread, x.s.Reused, x.silent}.outcome()
 	}
-	if o, ok := statusOutcome(x.resp, x.errorBody); !ok {
+	if o, ok := statusOutcome(&x.head, x.errorBody); !ok {
 		return o
 	}
 	switch {

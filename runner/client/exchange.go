@@ -2,9 +2,6 @@ package client
 
 import (
 	"context"
-	"errors"
-	"net/http"
-	"os"
 	"time"
 
 	"github.com/tailgate-ci/tailgate/runner/record"
@@ -23,7 +20,11 @@ type exchange struct {
 	// uncounted keeps a readiness probe out of the client's counts.
 	uncounted bool
 
-	resp *http.Response
+	// head has status 0 until it was read.
+	head head
+	body unframer
+	// taking is the method take, bound once.
+	taking func([]byte)
 	// errorBody is the beginning of the body of an answer that is no success.
 	errorBody []byte
 	// unsent and unread are the errors of the two halves, nil when they went well.
@@ -38,6 +39,7 @@ func (c *Client) exchange(ctx context.Context, r *Request) *exchange {
 	want := r.want
 	want.tap = r.Tap
 	x.ans = newAnswer(want)
+	x.taking = x.take
 	x.watch = watch{ctx: ctx, limits: c.o.Limits}
 	if !want.stream {
 		// The only event of a whole answer is its end, and that has the total limit.
@@ -55,15 +57,17 @@ func (x *exchange) run(release <-chan record.Instant) {
 	if x.unsent.class != "" {
 		return
 	}
-	err := x.connect(false)
+	err := x.connect(!picked && len(release) == 0)
 	if !picked && !x.waitForPick(release) {
 		x.hangUp()
 		return
 	}
-	if err == nil && x.died() {
-		// Nothing was written, so another one is no second attempt.
+	defer x.hangUp()
+	for checks := true; err == nil && !x.send(checks); {
+		// Nothing was written, so another connection is no second attempt. A new one that is dead is replaced once.
+		checks = x.s.Reused
 		x.hangUp()
-		err = x.connect(true)
+		err = x.connect(false)
 	}
 	if err != nil {
 		x.unsent = dialOutcome(err)
@@ -72,11 +76,6 @@ func (x *exchange) run(release <-chan record.Instant) {
 		}
 		return
 	}
-	x.s.Conn = max(x.s.Conn, x.s.Slot)
-	defer x.hangUp()
-	defer x.cutWhenCancelled()()
-	x.conn.begin(&x.watch)
-	x.write()
 	x.read()
 }
 
@@ -117,13 +116,12 @@ func (x *exchange) cancelled() {
 	x.unsent = outcome{record.Cut, clean("before it was sent: "+context.Cause(x.watch.ctx).Error(), maxDetail)}
 }
 
-// connect finds a live connection or dials one.
-func (x *exchange) connect(fresh bool) error {
-	if !fresh {
-		if x.conn = x.c.pool.take(); x.conn != nil {
-			x.s.Conn, x.s.Reused = x.c.o.Clock.Now(), true
-			return nil
-		}
+// connect takes an idle connection, or dials one. With a look an idle one is known to be alive: there is time to replace it
+// before the request is due. Without one the look just before the write must do.
+func (x *exchange) connect(looks bool) error {
+	if x.conn = x.c.pool.take(looks); x.conn != nil {
+		x.s.Conn, x.s.Reused = x.c.o.Clock.Now(), true
+		return nil
 	}
 	d, err := x.c.open(x.watch.ctx)
 	x.s.Reused, x.s.DialNS, x.s.TLSNS = false, int64(d.dial), int64(d.tls)
@@ -138,25 +136,6 @@ func (x *exchange) connect(fresh bool) error {
 	return nil
 }
 
-// died reports whether the connection closed between connect and the pick. Bytes on a new one prove nothing: TLS servers
-// send session tickets on their own.
-func (x *exchange) died() bool {
-	g := look(x.conn)
-	return g == gone || g == readable && x.s.Reused
-}
-
-// cutWhenCancelled wakes a blocked read or write when the context ends. The returned function must be called; a
-// connection whose deadline was touched by it is not used again.
-func (x *exchange) cutWhenCancelled() func() {
-	conn := x.conn
-	stop := context.AfterFunc(x.watch.ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
-	return func() {
-		if !stop() {
-			x.hangUp()
-		}
-	}
-}
-
 // hangUp closes the connection unless it went back to the pool.
 func (x *exchange) hangUp() {
 	if x.conn != nil {
@@ -167,61 +146,10 @@ func (x *exchange) hangUp() {
 
 // keep hands the connection back for the next request.
 func (x *exchange) keep() {
-	if x.watch.ctx.Err() != nil || x.conn.SetDeadline(time.Time{}) != nil {
+	if x.watch.ctx.Err() != nil {
 		return
 	}
+	x.conn.rest()
 	x.c.pool.put(x.conn)
 	x.conn = nil
-}
-
-// write sends the request with one Write. An error does not end the exchange: a server that refuses a request while it is
-// being sent has often said why, so the answer is looked for, for up to a second.
-func (x *exchange) write() {
-	if !x.uncounted {
-		x.s.Attempts++
-		x.c.attempts.Add(1)
-		if x.s.Reused {
-			x.c.reuses.Add(1)
-		}
-	}
-	wire := x.r.Wire
-	for len(wire) > 0 && x.wrote == nil {
-		_ = x.conn.SetWriteDeadline(x.writeDeadline())
-		n, err := x.conn.Write(wire)
-		wire = wire[n:]
-		x.s.BytesOut += int64(n)
-		if err != nil && !x.stillTaking(err) {
-			x.wrote = err
-		}
-	}
-	now := x.c.o.Clock.Now()
-	if x.wrote != nil {
-		x.watch.refused = now
-		return
-	}
-	x.s.Wrote = now
-	x.watch.read = now
-}
-
-// writeDeadline is soon for plain connections, so that a write that is stuck can look whether the answer is there already.
-// A TLS connection is broken by a timed out write and gets the total limit alone.
-func (x *exchange) writeDeadline() time.Time {
-	due, _ := x.watch.due()
-	if x.conn.raw == x.conn.Conn {
-		due = min(due, x.c.o.Clock.Now()+record.Instant(refusedTime))
-	}
-	if due == never {
-		return time.Time{}
-	}
-	return x.c.o.Clock.At(due)
-}
-
-// stillTaking reports whether a write that stopped may go on: its slice of time ended, no limit has passed, and no answer
-// has come.
-func (x *exchange) stillTaking(err error) bool {
-	if !errors.Is(err, os.ErrDeadlineExceeded) || x.conn.raw != x.conn.Conn || x.watch.ctx.Err() != nil {
-		return false
-	}
-	due, _ := x.watch.due()
-	return x.c.o.Clock.Now() < due && look(x.conn) == quiet
 }

@@ -3,8 +3,6 @@ package client
 import (
 	"errors"
 	"fmt"
-	"net/http"
-	"slices"
 )
 
 // framing says where a body ends.
@@ -50,20 +48,6 @@ const (
 	maxChunkLine = 4 << 10
 	maxTrailer   = 64 << 10
 )
-
-// newUnframer reads from a response head how its body is framed.
-func newUnframer(resp *http.Response) *unframer {
-	switch {
-	case resp.StatusCode == http.StatusNoContent, resp.StatusCode == http.StatusNotModified, resp.ContentLength == 0:
-		return &unframer{kind: noBody}
-	case slices.Contains(resp.TransferEncoding, "chunked"):
-		return &unframer{kind: framedByChunks}
-	case resp.ContentLength > 0:
-		return &unframer{kind: framedByLength, left: resp.ContentLength}
-	default:
-		return &unframer{kind: framedByClose}
-	}
-}
 
 // over reports whether the body is complete.
 func (u *unframer) over() bool {

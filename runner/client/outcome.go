@@ -62,13 +62,13 @@ func (b breach) outcome() outcome {
 }
 
 // statusOutcome classifies an answer by its status; ok is true when the body is the answer.
-func statusOutcome(resp *http.Response, body []byte) (o outcome, ok bool) {
-	code := resp.StatusCode
+func statusOutcome(h *head, body []byte) (o outcome, ok bool) {
+	code := h.status
 	if code >= 200 && code < 300 {
 		return outcome{}, true
 	}
 	if code >= 300 && code < 400 {
-		return outcome{record.Redirect, fmt.Sprintf("%d to %s, not followed", code, clean(resp.Header.Get("Location"), 200))}, false
+		return outcome{record.Redirect, fmt.Sprintf("%d to %s, not followed", code, clean(h.location, 200))}, false
 	}
 	message := fmt.Sprintf("%d", code)
 	if len(body) > 0 {

@@ -19,14 +19,15 @@ type pool struct {
 	closed bool
 }
 
-// take returns a connection that is alive as far as a look at its socket can tell, or nil.
-func (p *pool) take() *conn {
+// take returns an idle connection, or nil. With a look it is alive as far as its socket can tell; without one the caller
+// must look before it writes.
+func (p *pool) take(looks bool) *conn {
 	for {
 		c := p.pop()
 		if c == nil {
 			return nil
 		}
-		if alive(c) {
+		if !looks || alive(c) {
 			c.reused++
 			return c
 		}
@@ -41,8 +42,9 @@ func (p *pool) pop() *conn {
 	if len(p.idle) == 0 {
 		return nil
 	}
-	c := p.idle[len(p.idle)-1]
-	p.idle = p.idle[:len(p.idle)-1]
+	top := len(p.idle) - 1
+	c := p.idle[top]
+	p.idle[top], p.idle = nil, p.idle[:top]
 	return c
 }
 
@@ -70,7 +72,9 @@ func (p *pool) evict() {
 		_ = p.idle[n].Close()
 		n++
 	}
-	p.idle = append(p.idle[:0], p.idle[n:]...)
+	if n > 0 {
+		p.idle = append(p.idle[:0], p.idle[n:]...)
+	}
 }
 
 // close closes all idle connections; those in use are closed as they come back.

@@ -26,6 +26,10 @@ type Request struct {
 	// Tap, when set, is called on the reading goroutine for each payload event, with the stamp of the event before it (0
 	// for the first) and its own. It must be quick.
 	Tap func(prev, now record.Instant)
+	// Ended, when set, is called once by [Client.Do], on its goroutine, as soon as the outcome is known: for a stream that is
+	// at its end marker, up to 100 ms before Do returns, since Do then waits for the connection to become clean. end is the
+	// sample's End, 0 when the answer did not get there; ok says that its class is "ok". It must be quick.
+	Ended func(end record.Instant, ok bool)
 
 	id, conv string
 	turn     int

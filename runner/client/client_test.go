@@ -81,38 +81,6 @@ func TestSeenIsSent(t *testing.T) {
 	}
 }
 
-// A server that closes idle connections after a while fails no request: an old one is not used, a dead one is seen.
-func TestDeadKeepAliveConnectionsAreReplaced(t *testing.T) {
-	closes := func(after time.Duration) *server {
-		return newServer(t, func(s *server, c net.Conn, br *bufio.Reader) {
-			for s.next(br) {
-				_, _ = io.WriteString(c, okAnswer+okChunks())
-				_ = c.SetReadDeadline(time.Now().Add(after))
-			}
-		})
-	}
-	s := closes(20 * time.Millisecond)
-	c := s.client(t, nil)
-	for range 20 {
-		if got := send(t, c, 40*time.Millisecond); got.Class != record.OK {
-			t.Fatalf("%s: %s", got.Class, got.Detail)
-		}
-	}
-	if seen := s.seen.Load(); seen != 20 {
-		t.Errorf("seen %d", seen)
-	}
-
-	s = closes(time.Hour)
-	c = s.client(t, nil)
-	c.pool.limit = 10 * time.Millisecond
-	for range 3 {
-		send(t, c, 70*time.Millisecond)
-	}
-	if dialled, reused := c.Connections(); dialled != 3 || reused != 0 {
-		t.Errorf("dialled %d, reused %d: too old ones were used", dialled, reused)
-	}
-}
-
 func TestRedirectsAndProxiesAreNotFollowed(t *testing.T) {
 	other := newServer(t, serveOK)
 	t.Setenv("HTTP_PROXY", "http://"+other.Addr().String())

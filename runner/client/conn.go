@@ -159,7 +159,7 @@ func (c *conn) read() (int, error) {
 		return c.readSocket()
 	}
 	c.hold()
-	n, err := c.Conn.Read(c.page[c.hi:])
+	n, err := c.Read(c.page[c.hi:])
 	if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
 		c.stamp(n)
 	}

@@ -3,8 +3,9 @@
 //
 // It owns its connections. Nothing here goes through [net/http.Transport], because each comfort of that type bends a
 // measurement: it may send a request twice, follow a redirect, obey a proxy variable, inflate a body, or dial while the
-// clock runs. A request is serialised before it is due and written with one Write; the answer's head is parsed by
-// [net/http.ReadResponse] over a connection that stamps each read of the socket before anybody looks at the bytes; the
+// clock runs. A request is serialised before it is due and written with one Write, over a connection that stamps each read
+// of the socket before anybody looks at the bytes; the answer's head is parsed as [net/http.ReadResponse] does, and by it
+// where there is anything odd; the
 // body is taken apart by small decoders that are pushed the bytes of one read at a time, so that an event carries the
 // stamp of the read that completed it and of no later one.
 //

@@ -132,7 +132,7 @@ func (h *head) parseField(line []byte, seen *fieldSet) bool {
 	case is(name, "Location"):
 		h.location = string(value)
 		return seen.add(sawLocation)
-	case is(name, headerBinary):
+	case is(name, binaryLength):
 		h.binary = string(value)
 		return seen.add(sawBinary)
 	default:
@@ -140,11 +140,7 @@ func (h *head) parseField(line []byte, seen *fieldSet) bool {
 	}
 }
 
-const (
-	headerRequestID = "X-Request-Id"
-	// headerBinary is the length of the JSON before raw tensors.
-	headerBinary = "Inference-Header-Content-Length"
-)
+const headerRequestID = "X-Request-Id"
 
 // frame settles how the body ends.
 func (h *head) frame(seen fieldSet) verdict {
@@ -203,7 +199,7 @@ func (c *conn) readOddHead(left *int) (head, error) {
 	c.lo -= br.Buffered()
 	h := head{
 		status: resp.StatusCode, length: resp.ContentLength, close: resp.Close, encoding: resp.Header.Get("Content-Encoding"),
-		requestID: resp.Header.Get(headerRequestID), location: resp.Header.Get("Location"), binary: resp.Header.Get(headerBinary),
+		requestID: resp.Header.Get(headerRequestID), location: resp.Header.Get("Location"), binary: resp.Header.Get(binaryLength),
 	}
 	switch {
 	case resp.StatusCode == http.StatusNoContent, resp.StatusCode == http.StatusNotModified, resp.ContentLength == 0:

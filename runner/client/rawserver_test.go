@@ -27,7 +27,7 @@ const tokenEvent = `data: {"id":"cmpl-1","object":"chat.completion.chunk","creat
 //	stream N EVERY     N token events, one write each, EVERY apart, then the end
 //	body N             an answer whose one event holds N bytes of text
 func serveRaw(kind string) error {
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // a process of its own
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}

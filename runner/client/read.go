@@ -89,7 +89,7 @@ func (x *exchange) begin() {
 		x.ans.drop(fmt.Sprintf("compressed answer (%s) although identity was asked for", clean(enc, 32)))
 		x.watch.started = true
 	}
-	if length := x.resp.Header.Get(binaryLength); length != "" && x.c.speaks.layout == inOnePiece && x.ans.mode == bodyWhole {
+	if length := x.head.binary; length != "" && x.c.speaks.layout == inOnePiece && x.ans.mode == bodyWhole {
 		x.ans.expectBinary(length)
 	}
 }

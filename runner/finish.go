@@ -24,6 +24,7 @@ func (r *round) stop(ctx context.Context) error {
 		r.client = nil
 	}
 	if r.server == nil {
+		r.reduceAlone(ctx)
 		return nil
 	}
 	if r.rd.Phases.Ready.Reached() && ctx.Err() == nil {
@@ -45,6 +46,19 @@ func (r *round) stop(ctx context.Context) error {
 		return err
 	}
 	return errStop
+}
+
+// reduceAlone keeps what the machine did while a server was measured that somebody else had started: which processes of a
+// GPU are its own cannot be told then.
+func (r *round) reduceAlone(ctx context.Context) {
+	if r.s.run.Kind != record.KindLoad || !r.rd.Phases.Ready.Reached() || ctx.Err() != nil {
+		return
+	}
+	r.reduce()
+	for i := range r.rd.Machine.GPUs {
+		g := &r.rd.Machine.GPUs[i]
+		g.Procs, g.ProcsNA = nil, "the server was not started by tailgate"
+	}
 }
 
 // reduce keeps what the machine did in the measured interval; it needs the server alive to tell its processes.
@@ -121,16 +135,15 @@ func (r *round) finish() error {
 	whole := cause == nil || errors.Is(cause, errDrain) || errors.Is(cause, errStalled)
 	if r.rd.Phases.M0.Reached() && r.c != nil && r.c.err == nil && whole {
 		r.rd.State = record.RoundComplete
-		// First what the load generator says of itself, then what the server did.
-		r.vouch.fill(&r.rd.Client, samples, r.c.sent, r.s.run.Declared.Measure)
 		r.fill(record.Summarise(samples, streams, record.Interval{M0: r.rd.Phases.M0, M1: r.rd.Phases.M1, SLO: r.s.run.Declared.SLO, Limits: r.s.run.Declared.Limits}))
+		r.vouch.fill(&r.rd.Client, samples, r.s.run.Declared.Measure)
 	}
 	r.rd.Server.LogLines = countLines(filepath.Join(r.rw.Dir(), "server.log"))
 	var windows []record.Window
 	if r.rd.Phases.M0.Reached() {
 		windows = record.Windows(samples, streams, r.rd.Phases.M0, r.rd.Phases.M1)
 	}
-	err := r.rw.Close(r.rd, windows, record.ClientFile{ClientReport: r.rd.Client, Limits: r.s.run.Declared.Limits, Load: r.s.run.Declared.Load})
+	err := r.rw.Close(r.rd, windows, r.rd.Client)
 	if r.rd.Slot < 0 {
 		r.say("done", "not recorded, not judged")
 	} else {

@@ -43,8 +43,6 @@ type round struct {
 	rw     *record.RoundWriter
 	server *target.Server
 	client *client.Client
-	// url is where the server answers.
-	url string
 	// cut aborts everything in flight, with the reason as its cause.
 	cut      context.Context
 	abandon  context.CancelCauseFunc
@@ -121,7 +119,6 @@ func (r *round) serve(ctx context.Context) error {
 		if err := pause(ctx, r.s.run.Declared.Cooldown); err != nil {
 			return err
 		}
-		r.selfTest(ctx)
 	}
 	for try := 1; ; try++ {
 		err := r.start(ctx, try)
@@ -186,7 +183,7 @@ func (r *round) connect(url string) error {
 	if err != nil {
 		return err
 	}
-	r.client, r.url = c, url
+	r.client = c
 	r.rd.Client.Address, r.rd.Client.Dialect = c.Address(), r.plan.API.Dialect
 	return nil
 }
@@ -194,7 +191,7 @@ func (r *round) connect(url string) error {
 func (r *round) clientOptions(url string) client.Options {
 	api := r.plan.API
 	return client.Options{
-		URL: url, Dialect: api.Dialect, Model: api.Model, Header: api.Header, Limits: r.s.run.Declared.Limits, Clock: r.plan.Clock,
+		URL: url, Dialect: api.Dialect, Model: api.Model, Header: api.Header, PerEventTokens: api.PerEventTokens, Limits: r.s.run.Declared.Limits, Clock: r.plan.Clock,
 	}
 }
 
@@ -279,7 +276,6 @@ func (r *round) interval() error {
 	if err != nil {
 		return err
 	}
-	vouched := r.vouchFor()
 	m0 := r.plan.Clock.Now() + record.Instant(gap)
 	m1 := m0 + record.Instant(declared.Measure)
 	r.rd.Phases.M0, r.rd.Phases.M1 = m0, m1
@@ -292,9 +288,9 @@ func (r *round) interval() error {
 	})
 	r.measured = b
 	r.say("measure", fmt.Sprintf("%s, %d requests", declared.Measure, len(plan.Measured)))
+	r.vouch.begin()
 	err = r.offerInterval(b, len(plan.Measured), m1)
 	r.rd.Phases.Drained = r.plan.Clock.Now()
-	vouched()
 	r.edge("end")
 	r.rd.Client.WireSHA256 = b.wireDigest(func(i int) bool { return i < len(plan.Measured) })
 	return err
@@ -335,6 +331,7 @@ func (r *round) offerInterval(b *batch, measured int, m1 record.Instant) error {
 		sent = true
 		return b
 	})
+	r.vouch.end()
 	if context.Cause(r.cut) == nil || errors.Is(context.Cause(r.cut), errStalled) {
 		o.leftover(b, measured, r.cause())
 	}

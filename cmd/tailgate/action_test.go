@@ -30,7 +30,7 @@ func newGitJob(t *testing.T) *gitJob {
 			t.Fatal(err)
 		}
 	}
-	if err := copyWorkload(filepath.Join(j.repo, "workloads")); err != nil {
+	if err := copyWorkload(filepath.Join(j.repo, "workloads"), "azure-conv-mini"); err != nil {
 		t.Fatal(err)
 	}
 	j.git(t, "init", "-q", "-b", "main")

@@ -240,12 +240,7 @@ func (c *comparison) measure(ctx context.Context) error {
 		API:       runner.API{Dialect: c.file.Target.Dialect, Model: c.file.Target.Model},
 		Telemetry: sampler, Rules: rules(c.judge), Progress: view.step,
 	}
-	stop := c.app.vouch(ctx, plan)
-	err = runner.NewSession(plan).Run(ctx)
-	if stopErr := stop(); stopErr != nil {
-		c.note("witness_left", stopErr.Error())
-	}
-	return err
+	return runner.NewSession(plan).Run(ctx)
 }
 
 // observe starts the sensors and notes the machine.

@@ -119,7 +119,7 @@ func (s scenario) repository(ctx context.Context, repo, state string, quick bool
 	if err != nil {
 		return err
 	}
-	if err := copyWorkload(filepath.Join(repo, "workloads")); err != nil {
+	if err := copyWorkload(filepath.Join(repo, "workloads"), "azure-conv-mini"); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(state, 0o700); err != nil {
@@ -152,8 +152,9 @@ func (s scenario) repository(ctx context.Context, repo, state string, quick bool
 	return commit(ctx, repo, "Change the server")
 }
 
-func copyWorkload(dir string) error {
-	return fs.WalkDir(workloads.FS, "azure-conv-mini", func(path string, d fs.DirEntry, err error) error {
+// copyWorkload writes a workload that comes with tailgate below dir.
+func copyWorkload(dir, name string) error {
+	return fs.WalkDir(workloads.FS, name, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}

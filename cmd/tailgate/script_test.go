@@ -51,6 +51,9 @@ func TestScripts(t *testing.T) {
 			"terminate": func(ts *testscript.TestScript, _ bool, args []string) {
 				cancelCommand(ts, syscall.SIGTERM, gate.ExitTerminated, terminateBudget, args)
 			},
+			"sim":     simServerCommand,
+			"load":    loadScriptCommand,
+			"dying":   dyingCommand,
 			"gone":    goneCommand,
 			"runjson": runJSONCommand,
 			"replace": replaceCommand,
@@ -68,14 +71,16 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// serviceCommand makes a repository with a simulated service: `service DIR`. Its two commits differ in a revision number.
+// serviceCommand makes a repository with a simulated service: `service DIR`. Its two commits differ in a revision number. The
+// policy's workload is in workload; chat has the same as messages.
 func serviceCommand(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) != 1 {
 		ts.Fatalf("usage: service DIR")
 	}
 	dir := ts.MkAbs(args[0])
 	ts.Check(os.MkdirAll(dir, 0o755))
-	ts.Check(workload.Write(filepath.Join(dir, "workload"), shortWorkload(ts)))
+	ts.Check(workload.Write(filepath.Join(dir, "workload"), shortWorkload(ts, false)))
+	ts.Check(workload.Write(filepath.Join(dir, "chat"), shortWorkload(ts, true)))
 	ts.Check(os.WriteFile(filepath.Join(dir, ".tailgate.yaml"), []byte(servicePolicy), 0o644))
 	ts.Check(os.WriteFile(filepath.Join(dir, ".gitignore"), []byte("/out/\n"), 0o644))
 	git := func(args ...string) {
@@ -114,8 +119,8 @@ drift: {max_base: 50%}
 telemetry: {gpu: off}
 `
 
-// shortWorkload is 100 requests a second for five seconds.
-func shortWorkload(ts *testscript.TestScript) *workload.Workload {
+// shortWorkload is 100 requests a second for five seconds, of prompts or of chat messages.
+func shortWorkload(ts *testscript.TestScript, chat bool) *workload.Workload {
 	const gap, count = 10 * time.Millisecond, 500
 	turns := make([]workload.Turn, count)
 	for i := range turns {
@@ -123,6 +128,10 @@ func shortWorkload(ts *testscript.TestScript) *workload.Workload {
 		turns[i] = workload.Turn{
 			ID: id, Conv: id, N: 1, At: time.Duration(i) * gap, InTokens: 40,
 			Prompt: &workload.Text{Inline: id + strings.Repeat(" word", 39)}, Out: workload.Output{Mode: workload.Force, Tokens: 4},
+		}
+		if chat {
+			turns[i].Messages = []workload.TurnMessage{{Role: "user", Content: *turns[i].Prompt}}
+			turns[i].Prompt = nil
 		}
 	}
 	w, err := workload.New(workload.Manifest{

@@ -238,21 +238,20 @@ func loadFailures(rd *record.Round) []block {
 
 // loadValidity says whether the figures can be believed.
 func (s *scribe) loadValidity() []block {
-	var blocks []block
-	for _, v := range s.j.Validity {
-		blocks = append(blocks, line(bold("Void: "), quote(v.Rule, 40), say(": "), quote(v.Evidence, messageCap), say(". The figures are shown, and do not count.")))
-	}
 	rd := s.loaded()
 	if rd == nil {
-		return blocks
+		return nil
 	}
-	state := "the round counts"
+	w := words{say("Validity: the round counts; ")}
 	if len(s.j.Validity) > 0 {
-		state = "the round does not count"
+		v := s.j.Validity[0]
+		w = words{say("Validity: "), bold("the round does not count"), say(", by rule "), quote(v.Rule, 40), say(": "), quote(v.Evidence, messageCap), say("; ")}
 	}
-	w := words{say("Validity: %s; %s; %s; ", state, warmed(rd), lag(rd))}
-	w = append(w, s.gpu()...)
-	return append(blocks, block{kind: bullet, line: append(w, say("."))})
+	w = append(w, say("%s; %s", warmed(rd), lag(rd)))
+	if !slices.ContainsFunc(s.j.Findings, func(f gate.Finding) bool { return f.ID == gate.GPUUnseen && f.Severity == gate.Warning }) {
+		w = append(append(w, say("; ")), s.gpu()...)
+	}
+	return []block{{kind: bullet, line: append(w, say("."))}}
 }
 
 // warmed says how the warm-up ended.

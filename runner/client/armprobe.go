@@ -34,6 +34,7 @@ func (c *Client) Preflight(ctx context.Context, w *workload.Workload) (record.Pr
 		if err != nil {
 			return record.ProbeReport{}, err
 		}
+		r.Phase = record.PhaseProbe
 		s, a := c.aside(ctx, r)
 		if ctx.Err() != nil {
 			return record.ProbeReport{}, context.Cause(ctx)
@@ -91,6 +92,7 @@ func judgePreflight(seen []sighting) record.ProbeReport {
 	r := record.ProbeReport{Sent: len(seen)}
 	var good []sighting
 	for _, s := range seen {
+		r.Samples = append(r.Samples, s.Sample)
 		if s.Class == record.OK {
 			good = append(good, s)
 			continue

@@ -18,6 +18,9 @@ type ProbeReport struct {
 	Model string `json:"model,omitempty"`
 	// TokensFrom is the source of the counts of output tokens; base and head must have the same.
 	TokensFrom TokenSource `json:"tokens_from,omitempty"`
+	// Samples are the requests, of phase probe: what they cost the server stands there, so that its own counters can be
+	// accounted for.
+	Samples []Sample `json:"samples,omitempty"`
 }
 
 // The names of the checks of a [ProbeReport].

@@ -55,8 +55,9 @@ func (o Outcome) Failure() bool {
 // Phase says which part of a round a request belongs to. Only measure counts.
 type Phase string
 
-// The phases of requests.
+// The phases of requests. Those of phase probe came before the round and stand in [ProbeReport] only.
 const (
+	PhaseProbe   Phase = "probe"
 	PhaseWarmup  Phase = "warmup"
 	PhaseMeasure Phase = "measure"
 	PhaseTail    Phase = "tail"

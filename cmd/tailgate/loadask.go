@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/tailgate-ci/tailgate/runner/client"
+	"github.com/tailgate-ci/tailgate/runner/record"
+	"github.com/tailgate-ci/tailgate/runner/workload"
+)
+
+// ask makes sure, before anything is measured, that the load fits this machine, the workload fits the dialect, and the
+// server is asked and read in the right way. What the command line can mend is exit 2; a server that is there and does not
+// serve is exit 4.
+func (l *loading) ask(ctx context.Context) error {
+	if err := client.CheckStreams(max(l.file.Load.Concurrency, l.file.Load.MaxInFlight)); err != nil {
+		return usage(err, "")
+	}
+	c, err := client.New(client.Options{
+		URL: l.url, Dialect: l.api.Dialect, Model: l.api.Model, Header: l.api.Header, PerEventTokens: l.api.PerEventTokens,
+		Limits: l.run.Declared.Limits, Clock: l.clock,
+	})
+	if err != nil {
+		hint := "a server is named like http://127.0.0.1:8000, its dialect with --dialect"
+		if strings.Contains(err.Error(), "name the model") {
+			hint = "name it with --model"
+		}
+		return usage(err, hint)
+	}
+	defer c.Close()
+	if err := l.encodes(c); err != nil {
+		return usage(fmt.Errorf("workload %s does not fit: %w", l.workload.Manifest.Name, err), "choose a workload made for dialect "+l.fl.dialect+", or another --dialect of "+strings.Join(client.Dialects(), ", "))
+	}
+	fmt.Fprintf(l.app.err, "asking %s for %d answers before anything is measured\n", maskURL(l.url), record.ProbeRequests)
+	l.probe, err = c.Preflight(ctx, l.workload)
+	switch {
+	case ctx.Err() != nil:
+		return &exitError{code: cancelCode(ctx), err: errors.New("cancelled before anything was measured")}
+	case err != nil:
+		return usage(err, "")
+	case l.probe.Failed == l.probe.Sent:
+		return l.refused(c.Model())
+	}
+	if wrong, ok := l.probe.Wrong(); ok {
+		l.run.Notes = append(l.run.Notes, record.Note{ID: "probe", Text: wrong.Name + ": " + wrong.Detail})
+		fmt.Fprintf(l.app.err, "note: before the load, %s: %s\n", wrong.Name, wrong.Detail)
+	}
+	return nil
+}
+
+// maxEncoded bounds the requests that are serialised to see that they can be.
+const maxEncoded = 500
+
+// encodes serialises requests of the plan, spread evenly: what cannot be sent must not end the round in its middle.
+func (l *loading) encodes(c *client.Client) error {
+	d := l.run.Declared
+	plan, err := l.workload.Plan(d.Measure, d.Warmup.Window)
+	if err != nil {
+		return err
+	}
+	for _, requests := range [][]workload.Request{plan.Measured, plan.Tail, plan.Warmup(0)} {
+		step := max(1, len(requests)/maxEncoded)
+		for i := 0; i < len(requests); i += step {
+			if _, err := c.Encode(i, l.workload, requests[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// refused says why no answer came, and what to try.
+func (l *loading) refused(model string) error {
+	s := l.probe.Samples[0]
+	err := fmt.Errorf("the server gives no answer: %s: %s", s.Class, s.Detail)
+	probe := "`tailgate probe " + maskURL(l.url) + " --dialect " + l.fl.dialect + "`"
+	hint := "see what comes with " + probe + "; it may be another --dialect"
+	switch s.Class {
+	case record.Dial:
+		hint = "start the server, or mend host and port"
+	case record.TLS:
+		hint = "is it http:// rather than https://, and is its certificate one that this machine trusts?"
+	case record.Redirect:
+		hint = "redirects are never followed: give the address it points to"
+	case record.HTTP4xx:
+		hint = askHint(s, model, probe)
+	case record.Timeout:
+		hint = "see what comes with " + probe + ", or allow more with --limit " + limitName(s.Detail) + "=..."
+	case record.HTTP5xx, record.HTTP503, record.HTTP429, record.ConnReset, record.UnexpectedEOF:
+		return &exitError{code: invalidExit, err: err, hint: "see its log, and what comes with " + probe}
+	default:
+	}
+	return usage(err, hint)
+}
+
+// askHint is for a server that says the request is wrong.
+func askHint(s record.Sample, model, probe string) string {
+	switch {
+	case s.Status == http.StatusUnauthorized || s.Status == http.StatusForbidden:
+		return "send credentials with --header 'Authorization: Bearer ...'"
+	case strings.Contains(strings.ToLower(s.Detail), "model"):
+		return fmt.Sprintf("name a model that the server has with --model; %q was sent", model)
+	case s.Status == http.StatusNotFound || s.Status == http.StatusMethodNotAllowed:
+		return "the server has no such path: give the whole URL with its path, or try another --dialect of " + strings.Join(client.Dialects(), ", ")
+	default:
+		return "see what comes with " + probe
+	}
+}
+
+// limitName is the limit at the beginning of a timeout's detail, "total" when it names none.
+func limitName(detail string) string {
+	for _, name := range []string{"first_event", "idle", "no_progress"} {
+		if strings.HasPrefix(detail, name) {
+			return name
+		}
+	}
+	return "total"
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// simServerCommand starts a simulated server as a process of its own on a free port, waits until it is up, and leaves its address
+// in a variable: `sim URL CONFIG`. It is killed when the script ends.
+func simServerCommand(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: sim VARIABLE CONFIG")
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	ts.Check(err)
+	ts.Check(l.Close())
+	path, err := exec.LookPath("tailgate")
+	ts.Check(err)
+	cmd := exec.Command(path, "sim", "--config", ts.MkAbs(args[1]), "--port", port)
+	cmd.Env = scriptEnv(ts)
+	ts.Check(cmd.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	ts.Defer(func() {
+		_ = cmd.Process.Kill()
+		<-ended
+	})
+	url := "http://127.0.0.1:" + port
+	ts.Setenv(args[0], url)
+	ts.Setenv(args[0]+"_PID", strconv.Itoa(cmd.Process.Pid))
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		resp, err := http.Get(url + "/health")
+		if err == nil {
+			_ = resp.Body.Close()
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("the simulated server is not up: %v", err)
+		}
+	}
+}
+
+// shortLoad are flags of a load that takes a second or two.
+var shortLoad = []string{
+	"--workload", "workload", "--measure", "1s", "--warmup-window", "100ms", "--warmup-band", "50%", "--warmup-trend", "50%",
+	"--warmup-trend-windows", "5", "--warmup-cap", "20s",
+}
+
+// loadScriptCommand loads $URL for a second and wants an exit code: `load CODE OUT FLAG...`. A round that does not count because
+// this machine was busy (exit 4, released late) is measured again, as its report advises, at most three times.
+func loadScriptCommand(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) < 2 {
+		ts.Fatalf("usage: load CODE OUT FLAG...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	out := ts.MkAbs(args[1])
+	line := append(append([]string{"load", ts.Getenv("URL"), "--out", out}, shortLoad...), args[2:]...)
+	for try := 1; ; try++ {
+		err := ts.Exec("tailgate", line...)
+		got := 0
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+			got = exit.ExitCode()
+		} else if err != nil {
+			ts.Fatalf("%v", err)
+		}
+		if got == want {
+			return
+		}
+		report, _ := os.ReadFile(filepath.Join(out, "report.txt"))
+		if got != 4 || try == 3 || !bytes.Contains(report, []byte("load generator was the bottleneck")) {
+			ts.Fatalf("exit code %d, want %d\n%s", got, want, report)
+		}
+		ts.Check(os.RemoveAll(out))
+	}
+}
+
+// dyingCommand loads $URL, kills the server once the progress shows a text, and wants an exit code: `dying TEXT CODE OUT
+// FLAG...`. What it printed is in the file dying.
+func dyingCommand(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) < 3 {
+		ts.Fatalf("usage: dying TEXT CODE OUT FLAG...")
+	}
+	want, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	pid, err := strconv.Atoi(ts.Getenv("URL_PID"))
+	ts.Check(err)
+	server, err := os.FindProcess(pid)
+	ts.Check(err)
+	path, err := exec.LookPath("tailgate")
+	ts.Check(err)
+	name := ts.MkAbs("dying")
+	f, err := os.Create(name)
+	ts.Check(err)
+	defer f.Close()
+	cmd := exec.Command(path, append(append([]string{"load", ts.Getenv("URL"), "--out", ts.MkAbs(args[2])}, shortLoad...), args[3:]...)...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.Env = ts.MkAbs("."), f, f, scriptEnv(ts)
+	ts.Check(cmd.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	text := func() []byte {
+		text, err := os.ReadFile(name)
+		ts.Check(err)
+		return text
+	}
+	for deadline := time.Now().Add(30 * time.Second); !bytes.Contains(text(), []byte(args[0])); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			_ = cmd.Process.Kill()
+			ts.Fatalf("never said %q:\n%s", args[0], text())
+		}
+	}
+	ts.Check(server.Kill())
+	<-ended
+	if got := cmd.ProcessState.ExitCode(); got != want {
+		ts.Fatalf("exit code %d, want %d\n%s", got, want, text())
+	}
+	fmt.Fprintf(ts.Stdout(), "%s", text())
+}

@@ -33,7 +33,8 @@ func TestExitCodePage(t *testing.T) {
 		fmt.Fprintf(&b, "| %d | %s | %s |\n", row.Code, verdict, row.Meaning)
 	}
 	fmt.Fprint(&b, "\n`tailgate demo` exits 0 when its scenario's verdict came out, whatever that verdict is. `tailgate probe` exits 0 when the request was\n"+
-		"ok and 1 when it was not.\n")
+		"ok and 1 when it was not. `tailgate selftest` exits 0 when it ran; with `--check` 1 when a target was missed, 3 when one could not\n"+
+		"be measured.\n")
 	path := filepath.Join("..", "..", "docs", "exit-codes.md")
 	if *update {
 		if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {

@@ -89,7 +89,7 @@ func TestPlainStreamTellsTheTruth(t *testing.T) {
 				t.Fatal(err)
 			}
 			resp, body := response(t, bufio.NewReader(c))
-			if id := resp.Header.Get("X-Request-Id"); resp.StatusCode != 200 || id != "r-1" {
+			if id := resp.Header.Get("X-Request-Id"); resp.StatusCode != http.StatusOK || id != "r-1" {
 				t.Errorf("status %d, id %q", resp.StatusCode, id)
 			}
 			events := strings.Split(strings.TrimSpace(body), "\n\n")

@@ -82,7 +82,8 @@ func (s *plainServer) answerWhole(api dialect, e *entry, out *outlet) error {
 	if api.chat {
 		open = `"message":{"role":"assistant","content":"`
 	}
-	b := append(out.buf[:0], "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nX-Request-Id: "...)
+	b := out.buf[:0]
+	b = append(b, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nX-Request-Id: "...)
 	b = e.appendID(b)
 	b = append(b, "\r\nContent-Length:     \r\n\r\n"...)
 	head := len(b)
@@ -125,7 +126,6 @@ type flow struct {
 	pacer *pacer
 	gap   int64
 	due   int64
-	index int // in the pacer's heap
 
 	raw nonblocking
 	// head goes out with the first event; event is the chunk of each, its digits at stamp.

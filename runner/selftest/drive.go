@@ -126,13 +126,13 @@ func (d *drive) report() (stop func()) {
 // begins sets the start, and with it the measured interval.
 func (d *drive) begins(start record.Instant) {
 	d.start, d.m0 = start, start+record.Instant(d.o.Warmup)
-	d.usage.measure(d.m0, d.m0+record.Instant(d.o.Seconds))
+	d.usage.measure(d.m0, d.m0+record.Instant(d.o.Length))
 }
 
 // due lists the instants of an open loop: evenly spaced, half a gap off the edges, so that a second holds what it should.
 func (d *drive) due() []record.Instant {
 	rate := d.o.rate()
-	n := int((d.o.Warmup+d.o.Seconds).Seconds()*rate + 0.5)
+	n := int((d.o.Warmup+d.o.Length).Seconds()*rate + 0.5)
 	due := make([]record.Instant, n)
 	for i := range due {
 		due[i] = d.start + record.Instant((float64(i)+0.5)/rate*1e9)
@@ -154,6 +154,9 @@ func (d *drive) openLoop(ctx context.Context) error {
 	var preparing sync.WaitGroup
 	preparing.Go(func() {
 		for i, at := range due {
+			if pause(ctx, d.o.Clock.Until(at)-lookAhead) != nil {
+				return // cancelled; the caller knows
+			}
 			if err := d.launch(ctx, i, at, release[i]); err != nil {
 				broken <- err
 				cancel()
@@ -173,9 +176,6 @@ func (d *drive) openLoop(ctx context.Context) error {
 
 // launch prepares one request and starts the goroutine that waits for its release.
 func (d *drive) launch(ctx context.Context, seq int, due record.Instant, release <-chan record.Instant) error {
-	if err := pause(ctx, d.o.Clock.Until(due)-lookAhead); err != nil {
-		return nil // the run was cancelled; its caller knows
-	}
 	r, err := d.client.Encode(seq, d.w, d.turn)
 	if err != nil {
 		return err
@@ -193,7 +193,7 @@ func (d *drive) closedLoop(ctx context.Context) error {
 		return err
 	}
 	d.begins(d.o.Clock.Now())
-	until := d.m0 + record.Instant(d.o.Seconds)
+	until := d.m0 + record.Instant(d.o.Length)
 	var sent atomic.Int64
 	for range d.o.closed() {
 		d.flying.Go(func() {

@@ -56,6 +56,22 @@ type Arrivals struct {
 	SecondsOff Figure `json:"seconds_off"`
 }
 
+// ratePercent is the size of RateError, %.
+func (a Arrivals) ratePercent() Figure {
+	if x, ok := a.RateError.Finite(); ok {
+		return of(math.Abs(x) * 100)
+	}
+	return a.RateError
+}
+
+// cvPercent is GapCV in %.
+func (a Arrivals) cvPercent() Figure {
+	if x, ok := a.GapCV.Finite(); ok {
+		return of(x * 100)
+	}
+	return a.GapCV
+}
+
 // Result is what one run of a self-test found. Figures that were not measured are n/a with a reason.
 type Result struct {
 	// TTFTError is (our first event - schedule) - (the server's stamp of it - its stamp of the request's last byte), over

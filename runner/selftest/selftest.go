@@ -28,8 +28,9 @@ type Options struct {
 	Streams int
 	// EventsPerS is the rate of one stream. 0: the server writes as fast as it can, in a closed loop of Streams.
 	EventsPerS float64
-	// StreamFor is the length of one answer after its first event; 0 means 1 s, and 5,000 events when EventsPerS is 0. Of
-	// Warmup + Seconds or more: all streams are opened once, evenly over that time, and are then open at once.
+	// StreamFor is the length of one answer; 0 means 1 s, or longer where fewer than 10 events or more than 1,000 arrivals a
+	// second would come of it. Of Warmup + Length or more: all streams are opened once, evenly over that time, and are
+	// then open at once. Without EventsPerS an answer has 5,000 events.
 	StreamFor time.Duration
 	// First is the server's time to the first event; 0 means 50 ms.
 	First time.Duration
@@ -38,8 +39,8 @@ type Options struct {
 	// Connections is a closed loop of small answers that are not streamed, one request in flight on each connection.
 	Connections int
 
-	// Seconds is how long requests are sent; 0 means 2 s. Streams that are open then are read to their end.
-	Seconds time.Duration
+	// Length is how long requests are sent; 0 means 2 s. Streams that are open then are read to their end.
+	Length time.Duration
 	// Warmup is how long traffic of the same kind goes ahead, unmeasured; 0 is none.
 	Warmup time.Duration
 	// Requests ends a closed loop after so many; 0 is no such end.
@@ -98,20 +99,20 @@ func (o Options) complete() (Options, error) {
 	switch {
 	case kinds != 1:
 		return o, errors.New("self-test: want exactly one of streams, requests per second and connections")
-	case o.Streams < 0 || o.EventsPerS < 0 || o.RPS < 0 || o.Connections < 0 || o.Seconds < 0 || o.Warmup < 0:
+	case o.Streams < 0 || o.EventsPerS < 0 || o.RPS < 0 || o.Connections < 0 || o.Length < 0 || o.Warmup < 0:
 		return o, errors.New("self-test: counts, rates and times must not be negative")
 	}
 	if o.Clock == (record.Clock{}) {
 		o.Clock = record.NewClock()
 	}
 	if o.StreamFor == 0 {
-		o.StreamFor = time.Second
+		o.StreamFor = max(time.Second, 10*o.gap(), time.Duration(o.Streams)*time.Millisecond)
 	}
 	if o.First == 0 {
 		o.First = 50 * time.Millisecond
 	}
-	if o.Seconds == 0 {
-		o.Seconds = 2 * time.Second
+	if o.Length == 0 {
+		o.Length = 2 * time.Second
 	}
 	return o, nil
 }
@@ -146,7 +147,7 @@ func (o Options) rate() float64 {
 		return o.RPS
 	case o.Streams > 0 && o.EventsPerS > 0:
 		life := o.First + time.Duration(o.events()-1)*o.gap()
-		if all := o.Warmup + o.Seconds; o.StreamFor >= all {
+		if all := o.Warmup + o.Length; o.StreamFor >= all {
 			return float64(o.Streams) / all.Seconds()
 		}
 		return float64(o.Streams) / life.Seconds()

@@ -85,7 +85,7 @@ func number(t *testing.T, name string, f selftest.Figure) float64 {
 
 func TestStreams(t *testing.T) {
 	o := serve(t)
-	o.Streams, o.EventsPerS, o.Seconds, o.Warmup, o.StreamFor = 5, 50, time.Second, 320*time.Millisecond, 200*time.Millisecond
+	o.Streams, o.EventsPerS, o.Length, o.Warmup, o.StreamFor = 5, 50, time.Second, 320*time.Millisecond, 200*time.Millisecond
 	o.First = 20 * time.Millisecond
 	r := run(t, o)
 	// 5 streams of 10 events live 20 ms + 9·20 ms: 25 arrivals a second.
@@ -113,7 +113,7 @@ func TestStreams(t *testing.T) {
 // The stamps decide what is an error: truth that lies 7 ms before what happened makes 7 ms of it.
 func TestErrorsAreDifferencesFromTheStamps(t *testing.T) {
 	o := serve(t)
-	o.Streams, o.EventsPerS, o.Seconds, o.StreamFor, o.First = 2, 100, 500*time.Millisecond, 100*time.Millisecond, time.Millisecond
+	o.Streams, o.EventsPerS, o.Length, o.StreamFor, o.First = 2, 100, 500*time.Millisecond, 100*time.Millisecond, time.Millisecond
 	plain := run(t, o)
 	inner := o.Truth
 	o.Truth = func(ctx context.Context, name string) ([]selftest.Truth, error) {
@@ -134,7 +134,7 @@ func TestErrorsAreDifferencesFromTheStamps(t *testing.T) {
 
 func TestSmallAnswersInAnOpenLoop(t *testing.T) {
 	o := serve(t)
-	o.RPS, o.Seconds = 200, time.Second
+	o.RPS, o.Length = 200, time.Second
 	r := run(t, o)
 	if r.Measured != 200 || r.Sent != 200 {
 		t.Errorf("measured %d, sent %d; want 200", r.Measured, r.Sent)
@@ -152,7 +152,7 @@ func TestSmallAnswersInAnOpenLoop(t *testing.T) {
 
 func TestClosedLoopEndsAfterItsRequests(t *testing.T) {
 	o := serve(t)
-	o.Connections, o.Requests, o.Seconds = 4, 500, 20*time.Second
+	o.Connections, o.Requests, o.Length = 4, 500, 20*time.Second
 	began := time.Now()
 	r := run(t, o)
 	if r.Sent != 500 || time.Since(began) > 15*time.Second {
@@ -165,7 +165,7 @@ func TestClosedLoopEndsAfterItsRequests(t *testing.T) {
 
 func TestUnpacedStreams(t *testing.T) {
 	o := serve(t)
-	o.Streams, o.Requests, o.Seconds = 2, 4, 20*time.Second
+	o.Streams, o.Requests, o.Length = 2, 4, 20*time.Second
 	r := run(t, o)
 	if r.Sent != 4 || number(t, "events_per_s", r.EventsPerS) < 100 || number(t, "events_per_read", r.EventsPerRead) <= 0 {
 		t.Errorf("result %+v", r)
@@ -180,7 +180,7 @@ func TestFailuresAreCountedByClass(t *testing.T) {
 	}
 	url := "http://" + l.Addr().String()
 	_ = l.Close()
-	r, err := selftest.Run(t.Context(), selftest.Options{URL: url, Streams: 2, EventsPerS: 20, Seconds: time.Second})
+	r, err := selftest.Run(t.Context(), selftest.Options{URL: url, Streams: 2, EventsPerS: 20, Length: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +197,7 @@ func TestFailuresAreCountedByClass(t *testing.T) {
 }
 
 func TestOptionsThatMakeNoSense(t *testing.T) {
-	for _, o := range []selftest.Options{{}, {Streams: 1, RPS: 1}, {Streams: -1}, {RPS: 1, Seconds: -1}} {
+	for _, o := range []selftest.Options{{}, {Streams: 1, RPS: 1}, {Streams: -1}, {RPS: 1, Length: -1}} {
 		if _, err := selftest.Run(t.Context(), o); err == nil {
 			t.Errorf("%+v ran", o)
 		}

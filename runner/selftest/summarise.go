@@ -153,15 +153,15 @@ func (r *Result) speeds(o Options, u *usage, kept []answer) {
 	}
 	const short = "the measured interval was never reached"
 	cpu := u.own.Seconds()
-	r.Seconds = per(1, 1/max(u.seconds(), 1e-9), short)
-	r.RequestsPerS, r.RequestsPerCPUS = per(requests, u.seconds(), short), per(requests, cpu, short)
-	r.ClientCPU = per(1, u.seconds()/max(cpu, 1e-9), short)
-	r.ServerCPU = na("the server's CPU time: not known")
-	if u.serverErr == nil {
-		r.ServerCPU = per(1, u.seconds()/max(u.server.Seconds(), 1e-9), short)
-	} else {
+	r.Seconds, r.ClientCPU, r.ServerCPU = na(short), na(short), na(short)
+	if u.seconds() > 0 {
+		r.Seconds, r.ClientCPU = of(u.seconds()), of(cpu/u.seconds())
+		r.ServerCPU = of(u.server.Seconds() / u.seconds())
+	}
+	if u.serverErr != nil {
 		r.ServerCPU = na(u.serverErr.Error())
 	}
+	r.RequestsPerS, r.RequestsPerCPUS = per(requests, u.seconds(), short), per(requests, cpu, short)
 	if o.Streams == 0 {
 		const whole = "answers are not streamed"
 		r.EventsPerS, r.EventsPerCPUS, r.EventsPerRead = na(whole), na(whole), na(whole)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"strconv"
 	"sync"
 	"syscall"
@@ -36,6 +37,7 @@ const rssEvery = 100 * time.Millisecond
 
 // watch begins to look at our memory.
 func (u *usage) watch() {
+	debug.FreeOSMemory() // growth counts; what an earlier run left behind would hide it
 	u.rssBefore = residentBytes()
 	u.rssPeak, u.stop = u.rssBefore, make(chan struct{})
 	u.watching.Go(func() {

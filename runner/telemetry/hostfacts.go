@@ -13,6 +13,9 @@ import (
 	"github.com/tailgate-ci/tailgate/runner/record"
 )
 
+// Facts describes this machine. What cannot be read stays empty or n/a.
+func Facts() record.Host { return hostFacts("", "") }
+
 // hostFacts describes the machine. What cannot be read stays empty or n/a; "" stands for /proc and /sys.
 func hostFacts(procRoot, sysRoot string) record.Host {
 	procRoot, sysRoot = or(procRoot, "/proc"), or(sysRoot, "/sys")

@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/tailgate-ci/tailgate/runner/client"
 	"github.com/tailgate-ci/tailgate/runner/record"
 	"github.com/tailgate-ci/tailgate/runner/telemetry"
 	"github.com/tailgate-ci/tailgate/runner/workload"
@@ -56,8 +57,11 @@ type API struct {
 	// Model is sent with each request; empty asks the server for its first model.
 	Model  string
 	Header http.Header
-	// PerEventTokens is what the server is asked to report with each event: "none" (also when empty), "usage" or "logprobs".
-	PerEventTokens string
+	// Settings are those of the dialect; the zero value is the usual service.
+	Settings client.Settings
+	// Example is a body the service can answer, for the readiness probe of services whose requests cannot be made up; nil for
+	// none.
+	Example []byte
 }
 
 // Rules are the judge's answers the runner acts on, handed in as values.

@@ -191,7 +191,8 @@ func (r *round) connect(url string) error {
 func (r *round) clientOptions(url string) client.Options {
 	api := r.plan.API
 	return client.Options{
-		URL: url, Dialect: api.Dialect, Model: api.Model, Header: api.Header, PerEventTokens: api.PerEventTokens, Limits: r.s.run.Declared.Limits, Clock: r.plan.Clock,
+		URL: url, Dialect: api.Dialect, Model: api.Model, Header: api.Header, Limits: r.s.run.Declared.Limits, Clock: r.plan.Clock,
+		Settings: api.Settings, Example: api.Example,
 	}
 }
 

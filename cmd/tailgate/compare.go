@@ -47,6 +47,7 @@ type comparison struct {
 	judge     gate.Policy
 	revisions build.Revisions
 	workload  *workload.Workload
+	api       runner.API
 	run       *record.Run
 	writer    *record.Writer
 	clock     record.Clock
@@ -112,6 +113,9 @@ func (c *comparison) resolve(ctx context.Context) error {
 		return err
 	}
 	if c.workload, err = c.policy.workload(ctx, c.repo, c.file); err != nil {
+		return err
+	}
+	if c.api, err = apiOf(c.file, c.workload); err != nil {
 		return err
 	}
 	if err := c.over.check(c.workload.Digest()); err != nil {
@@ -237,7 +241,7 @@ func (c *comparison) measure(ctx context.Context) error {
 	defer view.close()
 	plan := &runner.Plan{
 		Run: c.run, Writer: c.writer, Clock: c.clock, Workload: c.workload, Arms: targets,
-		API:       runner.API{Dialect: c.file.Target.Dialect, Model: c.file.Target.Model},
+		API:       c.api,
 		Telemetry: sampler, Rules: rules(c.judge), Progress: view.step,
 	}
 	return runner.NewSession(plan).Run(ctx)

@@ -107,6 +107,9 @@ func (l *loading) plan(args []string) error {
 	if l.fl.measure == 0 {
 		l.fl.measure = max(time.Second, min(usualMeasure, l.workload.Span().Truncate(time.Second)))
 	}
+	if err := l.fl.check(); err != nil {
+		return err
+	}
 	if l.text, err = l.fl.policy(); err != nil {
 		return usage(err, "")
 	}
@@ -127,7 +130,9 @@ func (l *loading) plan(args []string) error {
 	declared := declare(l.file, l.policy, id, "optional")
 	declared.Order, declared.Looks = []record.Arm{record.Head}, nil
 	declared.Policy.Path = "policy.yaml"
-	l.api = runner.API{Dialect: l.fl.dialect, Model: l.fl.model, Header: header, PerEventTokens: l.fl.perEvent}
+	l.api = runner.API{
+		Dialect: l.fl.dialect, Model: l.fl.model, Header: header, Settings: l.fl.settings, Example: exampleOf(l.workload),
+	}
 	l.run = &record.Run{
 		Schema: record.Schema, ID: id, Kind: record.KindLoad, Status: record.StatusPlanned, Epoch: l.clock.Epoch(), Tailgate: tool(),
 		Command: l.app.masked(args), Declared: declared, Workload: l.workload.Info(measure), Fidelity: l.workload.Fidelity(),

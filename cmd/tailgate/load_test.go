@@ -129,7 +129,7 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 		{record.HTTP5xx, 500, "500: out of memory", 4, "its log"},
 		{record.ConnReset, 0, "reset", 4, "its log"},
 	} {
-		l := &loading{app: &app{}, url: "http://127.0.0.1:8000", fl: loadFlags{dialect: "openai-chat"}, probe: record.ProbeReport{
+		l := &loading{app: &app{}, url: "http://127.0.0.1:8000", fl: loadFlags{apiFlags: apiFlags{dialect: "openai-chat"}}, probe: record.ProbeReport{
 			Sent: 1, Failed: 1, Samples: []record.Sample{{Class: c.class, Status: c.status, Detail: c.detail}},
 		}}
 		exit, ok := errors.AsType[*exitError](l.refused("tiny"))

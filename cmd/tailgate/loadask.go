@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,7 +21,7 @@ func (l *loading) ask(ctx context.Context) error {
 		return usage(err, "")
 	}
 	c, err := client.New(client.Options{
-		URL: l.url, Dialect: l.api.Dialect, Model: l.api.Model, Header: l.api.Header, PerEventTokens: l.api.PerEventTokens,
+		URL: l.url, Dialect: l.api.Dialect, Model: l.api.Model, Header: l.api.Header, Settings: l.api.Settings, Example: l.api.Example,
 		Limits: l.run.Declared.Limits, Clock: l.clock,
 	})
 	if err != nil {
@@ -93,7 +94,7 @@ func (l *loading) refused(model string) error {
 		return &exitError{code: invalidExit, err: err, hint: "see its log, and what comes with " + probe}
 	default:
 	}
-	return usage(err, hint)
+	return usage(err, cmp.Or(l.probe.Looks, hint))
 }
 
 // askHint is for a server that says the request is wrong.

@@ -22,25 +22,23 @@ import (
 // loadFlags are what `tailgate load` takes from the command line. Those about the server are named as in `tailgate probe`,
 // those about the run as the keys of .tailgate.yaml.
 type loadFlags struct {
-	workload, dialect, model, perEvent, out string
-	headers, limits                         []string
-	measure, think                          time.Duration
-	concurrency, maxInFlight                int
-	slo                                     []string
-	window, warmupCap                       time.Duration
-	band, trend                             string
-	trendWindows                            int
-	asJSON                                  bool
+	apiFlags
+	workload, out            string
+	headers, limits          []string
+	measure, think           time.Duration
+	concurrency, maxInFlight int
+	slo                      []string
+	window, warmupCap        time.Duration
+	band, trend              string
+	trendWindows             int
+	asJSON                   bool
 }
 
 func (fl *loadFlags) register(f *pflag.FlagSet) {
 	f.SortFlags = false
 	f.StringVar(&fl.workload, "workload", "", "the workload's folder, or "+listed(builtinWorkloads())+" (required)")
-	f.StringVar(&fl.dialect, "dialect", "openai-chat", "the API the server speaks")
-	f.StringVar(&fl.model, "model", "", "model name to send (default: the server's first)")
 	f.StringArrayVar(&fl.headers, "header", nil, "header to send, 'Name: value'; repeatable")
 	f.StringSliceVar(&fl.limits, "limit", nil, "limit on each request: first_event=2s, idle=, total=, dial=, drain= or no_progress=; repeatable")
-	f.StringVar(&fl.perEvent, "per-event-tokens", "", "ask for tokens per event: usage or logprobs")
 	f.DurationVar(&fl.measure, "measure", 0, "length of the measured interval (default: 1m, or the whole workload when it is shorter)")
 	f.StringSliceVar(&fl.slo, "slo", nil, "limit on the round, such as ttft_p99=800ms or error_rate=1%; repeatable, or with commas")
 	f.IntVar(&fl.concurrency, "concurrency", 0, "closed loop of so many slots instead of the workload's schedule; hides overload")
@@ -53,6 +51,7 @@ func (fl *loadFlags) register(f *pflag.FlagSet) {
 	f.IntVar(&fl.trendWindows, "warmup-trend-windows", 10, "windows over which the warm-up must show no trend, at least 5")
 	f.StringVar(&fl.out, "out", "", "run folder to create (default: .tailgate/runs/ID)")
 	f.BoolVar(&fl.asJSON, "json", false, "print judgement and figures as JSON, as report --format json does")
+	fl.apiFlags.register(f)
 }
 
 // policy is the .tailgate.yaml that says what the flags say. It is stored with the run, so that a load is judged again like

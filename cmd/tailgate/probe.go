@@ -15,9 +15,10 @@ import (
 
 // probeFlags are what `tailgate probe` takes from the command line.
 type probeFlags struct {
-	dialect, model, body, perEvent string
-	headers, limits                []string
-	noStream, asJSON               bool
+	api              apiFlags
+	body             string
+	headers, limits  []string
+	noStream, asJSON bool
 }
 
 func (a *app) probeCommand() *cobra.Command {
@@ -30,15 +31,14 @@ the first thing to try when a service looks odd. A URL with a path is used as it
 outcome; 2: usage.`,
 		Example: `  tailgate probe http://127.0.0.1:8000
   echo '{"messages":[{"role":"user","content":"hi"}],"max_tokens":8}' | tailgate probe http://127.0.0.1:8000 --body -
+  tailgate probe http://127.0.0.1:11434 --dialect ollama --model llama3.2
   tailgate probe http://127.0.0.1:8000 --limit first_event=2s --json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.probe(cmd.Context(), args[0], fl) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&fl.dialect, "dialect", "openai-chat", "the API the server speaks")
-	f.StringVar(&fl.model, "model", "", "model name to send (default: the server's first)")
+	fl.api.register(f)
 	f.StringVar(&fl.body, "body", "", "file with a JSON object to send, merged with what the dialect must set; - for standard input")
-	f.StringVar(&fl.perEvent, "per-event-tokens", "", "ask for tokens per event: usage or logprobs")
 	f.StringArrayVar(&fl.headers, "header", nil, "header to send, 'Name: value'; repeatable")
 	f.StringArrayVar(&fl.limits, "limit", nil, "limit on the request: first_event=2s, idle=, total= or no_progress=; repeatable")
 	f.BoolVar(&fl.noStream, "no-stream", false, "ask for the answer in one piece")
@@ -47,6 +47,9 @@ outcome; 2: usage.`,
 }
 
 func (a *app) probe(ctx context.Context, url string, fl probeFlags) error {
+	if err := fl.api.check(); err != nil {
+		return err
+	}
 	header, err := parseHeaders(fl.headers)
 	if err != nil {
 		return usage(err, "")
@@ -60,8 +63,8 @@ func (a *app) probe(ctx context.Context, url string, fl probeFlags) error {
 		return usage(err, "")
 	}
 	sample, trace, err := client.Once(ctx, client.Options{
-		URL: url, Dialect: fl.dialect, Model: fl.model, Limits: limits, Clock: record.NewClock(), Header: header,
-		PerEventTokens: fl.perEvent, NoStream: fl.noStream,
+		URL: url, Dialect: fl.api.dialect, Model: fl.api.model, Settings: fl.api.settings, Limits: limits, Clock: record.NewClock(),
+		Header: header, NoStream: fl.noStream,
 	}, body, !fl.noStream)
 	if err != nil {
 		return usage(err, "a server is named like http://127.0.0.1:8000, its dialect with --dialect")

@@ -224,7 +224,19 @@ func (f *File) targetRules() []rule {
 		below("target.ready.timeout", t.Ready.Timeout, time.Second),
 		outside("target.port", t.Port, 0, 65535),
 		{"target.ready.path", t.Ready.Path != "" && !strings.HasPrefix(t.Ready.Path, "/"), shown(t.Ready.Path) + " is not a path", "begin it with /"},
-		{"target.dialect", t.Dialect == "", "empty", "leave it out for openai-chat"},
+		{"target.path", t.Path != "" && !strings.HasPrefix(t.Path, "/"), shown(t.Path) + " is not a path", "begin it with /"},
+	}
+	for _, p := range []struct{ name, pointer string }{
+		{"text", t.Pointers.Text},
+		{"finish", t.Pointers.Finish},
+		{"error", t.Pointers.Error},
+		{"n_in", t.Pointers.NIn},
+		{"n_out", t.Pointers.NOut},
+	} {
+		rules = append(rules, rule{
+			"target.pointers." + p.name, p.pointer != "" && !strings.HasPrefix(p.pointer, "/"), shown(p.pointer) + " is not a JSON Pointer",
+			"begin it with /, as in /outputs/0/text",
+		})
 	}
 	for i, name := range t.PassEnv {
 		rules = append(rules, rule{

@@ -37,7 +37,24 @@ type Target struct {
 	Stop         Stop              `yaml:"stop" doc:"How the server is asked to leave."`
 	Port         int               `yaml:"port" doc:"Fixed port, 1 to 65535. 0: a fresh free port in each round."`
 	Model        string            `yaml:"model" doc:"Model name sent with each request. Empty: the workload's own."`
-	Dialect      string            `yaml:"dialect" doc:"API the service speaks."`
+	Dialect      string            `yaml:"dialect" doc:"API the service speaks." enum:"openai-chat|openai-completions|ollama|tgi|kserve-infer|triton-generate|llamacpp|http-json"`
+
+	Path           string   `yaml:"path" doc:"Path requests are sent to, such as /api/generate. Empty: the dialect's own."`
+	CapField       string   `yaml:"cap_field" doc:"openai-chat: the field that caps the output. Unset: max_tokens." enum:"max_tokens|max_completion_tokens|both"`
+	PerEventTokens string   `yaml:"per_event_tokens" doc:"openai-chat, openai-completions: what the server is asked to say of the tokens of each event, in both arms. Unset: none." enum:"none|usage|logprobs"`
+	Text           string   `yaml:"text" doc:"triton-generate: what an event holds, the new text or all text so far. Unset: delta." enum:"delta|whole"`
+	Stream         string   `yaml:"stream" doc:"http-json: how answers stream. Unset: none." enum:"none|sse|ndjson"`
+	Method         string   `yaml:"method" doc:"http-json: the method of requests. Unset: POST." enum:"POST|PUT|GET"`
+	Pointers       Pointers `yaml:"pointers" doc:"http-json: where an answer, or an event of a stream, keeps what is measured. triton-generate takes n_in and n_out."`
+}
+
+// Pointers are JSON Pointers (RFC 6901) into an answer; an empty one is none.
+type Pointers struct {
+	Text   string `yaml:"text" doc:"The generated output. Empty: the whole answer."`
+	Finish string `yaml:"finish" doc:"Set once the answer is complete; its value is the finish reason."`
+	Error  string `yaml:"error" doc:"Holds something when the request failed."`
+	NIn    string `yaml:"n_in" doc:"Number of prompt tokens."`
+	NOut   string `yaml:"n_out" doc:"Number of output tokens so far."`
 }
 
 // Ready says when a started server is ready: Path answers 2xx and one real inference returns content.

@@ -35,13 +35,13 @@ func (c *Client) Preflight(ctx context.Context, w *workload.Workload) (record.Pr
 			return record.ProbeReport{}, err
 		}
 		r.Phase = record.PhaseProbe
-		s, a := c.aside(ctx, r)
+		s, x := c.aside(ctx, r)
 		if ctx.Err() != nil {
 			return record.ProbeReport{}, context.Cause(ctx)
 		}
 		seen = append(seen, sighting{
-			Sample: s, stream: r.want.stream, limit: r.want.maxTokens * max(r.want.choices, 1), model: a.model,
-			forced: p.Turn.Out.Mode == workload.Force && p.Turn.Out.Tokens > 0, streamed: !a.notStreamed(),
+			Sample: s, stream: r.want.stream, limit: r.want.maxTokens * max(r.want.choices, 1), model: x.ans.model,
+			forced: p.Turn.Out.Mode == workload.Force && p.Turn.Out.Tokens > 0, streamed: !x.ans.notStreamed(), looks: c.looks(ctx, x, &s),
 		})
 	}
 	return judgePreflight(seen), nil
@@ -86,6 +86,8 @@ type sighting struct {
 	// limit is the most tokens allowed, 0 for no limit.
 	limit int
 	model string
+	// looks is a hint at another dialect.
+	looks string
 }
 
 func judgePreflight(seen []sighting) record.ProbeReport {
@@ -98,7 +100,7 @@ func judgePreflight(seen []sighting) record.ProbeReport {
 			continue
 		}
 		if r.Failed++; r.Failure == "" {
-			r.Failure = fmt.Sprintf("%s: %s", s.Class, s.Detail)
+			r.Failure = withHint(fmt.Sprintf("%s: %s", s.Class, s.Detail), s)
 		}
 	}
 	answers := record.ProbeCheck{Name: record.ProbeAnswers, OK: r.Failed == 0}
@@ -119,6 +121,9 @@ func judgePreflight(seen []sighting) record.ProbeReport {
 			return unless(s.model != "", "the answers name no model")
 		}, func(s sighting) string { return oneModel(s, good) }),
 	)
+	for _, s := range seen {
+		r.Looks = cmp.Or(r.Looks, s.looks)
+	}
 	if len(good) > 0 {
 		r.Model, r.TokensFrom = good[0].model, good[0].TokensFrom
 	}
@@ -154,7 +159,14 @@ func unless(ok bool, reason string) string {
 }
 
 func streamsAsAsked(s sighting) string {
-	return unless(!s.stream || s.streamed, "a stream was asked for, the answer came in one piece")
+	return unless(!s.stream || s.streamed, withHint("a stream was asked for, the answer came in one piece", s))
+}
+
+func withHint(text string, s sighting) string {
+	if s.looks != "" {
+		text += "; " + s.looks
+	}
+	return text
 }
 
 func countsKnown(s sighting, source record.TokenSource) string {

@@ -67,7 +67,7 @@ func prepare(o Options) (*Client, error) {
 	if o.PerEventTokens == "" {
 		o.PerEventTokens = perEventNone
 	}
-	pointers, err := checkSettings(&o, d)
+	pointers, err := o.check(d)
 	if err != nil {
 		return nil, err
 	}

@@ -77,14 +77,14 @@ func TestEncodeBodies(t *testing.T) {
 		},
 		{
 			"a whole body keeps its keys and its digits",
-			Options{Model: "m", PerEventTokens: "usage"},
+			Options{Model: "m", Settings: Settings{PerEventTokens: "usage"}},
 			workload.Manifest{},
 			workload.Turn{ID: "a", Body: &workload.Text{Inline: `{"top_k":1e2,"model":"own","stream":false,"temperature":0.25,"max_tokens":3}`}, Out: workload.Output{Mode: workload.Cap, Tokens: 5}},
 			`{"max_tokens":3,"model":"own","seed":0,"stream":true,"stream_options":{"continuous_usage_stats":true,"include_usage":true},"temperature":0.25,"top_k":1e2}`,
 		},
 		{
 			"logprobs",
-			Options{PerEventTokens: "logprobs", NoStream: true},
+			Options{Settings: Settings{PerEventTokens: "logprobs"}, NoStream: true},
 			workload.Manifest{},
 			workload.Turn{ID: "a", Prompt: &workload.Text{Inline: "x"}, Out: workload.Output{Mode: workload.Cap, Tokens: 5}},
 			`{"logprobs":true,"max_tokens":5,"messages":[{"role":"user","content":"x"}],"seed":0,"stream":false,"temperature":0}`,

@@ -44,6 +44,8 @@ type Explanation struct {
 	Trailing      int64    `json:"trailing_bytes"`
 	Load          *float64 `json:"load_ms"`
 	Flags         []string `json:"flags"`
+	// Looks is a hint at another dialect; left out when there is none.
+	Looks string `json:"looks_like,omitempty"`
 }
 
 // Explain puts a sample and its trace into the words of a probe. A latency of a failed request is n/a; its events and text
@@ -53,6 +55,7 @@ func Explain(s record.Sample, t Trace) Explanation {
 		Outcome: s.Class, Detail: s.Detail, FirstByte: since(s, s.Header), Input: s.NIn, Output: s.NOut, Cached: s.NCached,
 		Source: s.TokensFrom, PayloadEvents: s.PayloadEvents, BadEvents: s.BadEvents, BadUTF8: s.BadUTF8, Trailing: s.TrailingBytes,
 		InterChunk: interChunk(t.Stream), Flags: append([]string{}, s.Flags...), ToolCalls: []ToolCall{},
+		Looks: t.Looks,
 	}
 	if s.Status != 0 {
 		e.HTTPStatus = new(s.Status)
@@ -66,20 +69,11 @@ func Explain(s record.Sample, t Trace) Explanation {
 	if load := s.Server.Load; load != nil {
 		e.Load = new(millis(*load))
 	}
-	if Reloaded(s) {
+	if s.Reloaded() {
 		e.Flags = append(e.Flags, FlagModelReloaded)
 	}
 	e.texts(t.Choices)
 	return e
-}
-
-// reloadTime is how long a model may take to load before the request is taken for one that loaded it.
-const reloadTime = 100 * time.Millisecond
-
-// Reloaded reports whether the server says that it loaded the model for this request, in more than 100 ms: what was measured
-// then is not a warm server. In a round it is a flag of the round.
-func Reloaded(s record.Sample) bool {
-	return s.Server.Load != nil && *s.Server.Load > int64(reloadTime)
 }
 
 // ProbeJSON is [Explain] as one indented JSON object with a final newline.
@@ -197,6 +191,9 @@ func ProbeText(w io.Writer, s record.Sample, t Trace) error {
 		line("model load", "%.2f ms", *e.Load)
 	}
 	line("flags", "%s", orNone(strings.Join(e.Flags, ", ")))
+	if e.Looks != "" {
+		line("hint", "%s", e.Looks)
+	}
 	writeChoices(b, t.Choices)
 	writeReads(b, s, t)
 	_, err := io.WriteString(w, b.String())

@@ -24,7 +24,7 @@ func ollama() *dialect {
 			temperature: "temperature", topP: "top_p", seed: "seed", caps: []string{"num_predict"},
 		},
 		read: readOllama, finishes: true,
-		signs: signs{says: `newline-delimited JSON with "done"`, lines: true, all: []string{"done"}, any: []string{"message", "response"}},
+		signs: signs{says: `newline-delimited JSON with "done"`, all: []string{"done"}, any: []string{"message", "response"}},
 	}
 }
 

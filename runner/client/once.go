@@ -14,6 +14,9 @@ import (
 // maxTrace bounds the reads a trace keeps.
 const maxTrace = 10_000
 
+// probeTokens caps the answer to a prompt of our own. A server that ignores it and says more is flagged, so it is not tight.
+const probeTokens = 128
+
 // Trace is what a sample leaves out: the reads one by one, and the text.
 type Trace struct {
 	// Reads lists the reads that brought body bytes, at most 10,000; Cut says that there were more.
@@ -22,6 +25,8 @@ type Trace struct {
 	// Choices are in order of their index.
 	Choices []Choice
 	Stream  record.Stream
+	// Looks is a hint at what else the service may speak, for a request that went wrong; empty when nothing shows it.
+	Looks string
 }
 
 // Read is one read of the socket.
@@ -67,7 +72,7 @@ func Once(ctx context.Context, o Options, body []byte, stream bool) (record.Samp
 }
 
 func (c *Client) once(ctx context.Context, body []byte, stream bool) (record.Sample, Trace, error) {
-	r, err := c.probing(body, "Say hello.", 32, stream)
+	r, err := c.probing(body, "Say hello.", probeTokens, stream)
 	if err != nil {
 		return record.Sample{}, Trace{}, err
 	}
@@ -80,7 +85,7 @@ func (c *Client) once(ctx context.Context, body []byte, stream bool) (record.Sam
 	x.trace = new(Trace)
 	x.run(release)
 	s, st := x.conclude()
-	x.trace.Choices, x.trace.Stream = x.ans.report(), st
+	x.trace.Choices, x.trace.Stream, x.trace.Looks = x.ans.report(), st, x.hint(&s)
 	return s, *x.trace, nil
 }
 
@@ -146,15 +151,16 @@ func (c *Client) Probe(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s, _ := c.aside(ctx, r)
+	s, x := c.aside(ctx, r)
 	if s.Class == record.OK {
 		return nil
 	}
-	return &ProbeError{Class: s.Class, Detail: s.Detail}
+	return &ProbeError{Class: s.Class, Detail: s.Detail, Looks: c.looks(ctx, x, &s)}
 }
 
 // aside sends a request at once and keeps it out of the client's counts.
-func (c *Client) aside(ctx context.Context, r *Request) (record.Sample, *answer) {
+func (c *Client) aside(ctx context.Context, r *Request) (record.Sample, *exchange) {
+	r.want.peek = true
 	r.Sched = c.o.Clock.Now()
 	release := make(chan record.Instant, 1)
 	release <- r.Sched
@@ -162,7 +168,7 @@ func (c *Client) aside(ctx context.Context, r *Request) (record.Sample, *answer)
 	x.uncounted = true
 	x.run(release)
 	s, _ := x.conclude()
-	return s, x.ans
+	return s, x
 }
 
 // ProbeError says how a readiness probe ended.
@@ -170,7 +176,15 @@ type ProbeError struct {
 	Class record.Outcome
 	// Detail is cleaned foreign text.
 	Detail string
+	// Looks is a hint at the dialect that the service may speak instead; empty when nothing shows it.
+	Looks string
 }
 
-// Error names the outcome class and its detail.
-func (e *ProbeError) Error() string { return fmt.Sprintf("probe: %s: %s", e.Class, e.Detail) }
+// Error names the outcome class and its detail, and the hint when there is one.
+func (e *ProbeError) Error() string {
+	text := fmt.Sprintf("probe: %s: %s", e.Class, e.Detail)
+	if e.Looks != "" {
+		text += "; " + e.Looks
+	}
+	return text
+}

@@ -21,8 +21,7 @@ type Options struct {
 	URL string
 	// Dialect is one of [Dialects]; empty means openai-chat.
 	Dialect string
-	// Path replaces the dialect's path when URL has none, e.g. /api/generate. It begins with a slash.
-	Path string
+	Settings
 	// Model is sent as the model's name, in the body or in the path. When empty, the first model that the server lists is
 	// sent, and none if it lists none; a dialect with the name in its path then needs a path.
 	Model string
@@ -32,19 +31,6 @@ type Options struct {
 	Clock  record.Clock
 	// Header is added to every request, e.g. Authorization. It cannot replace what the measurement needs.
 	Header http.Header
-	// PerEventTokens is "none" (also when empty), "usage" or "logprobs": what the server is asked to report with each event.
-	PerEventTokens string
-	// CapField says which field caps the output in openai-chat: "max_tokens" (also when empty), "max_completion_tokens" or
-	// "both".
-	CapField string
-	// TritonText says what an event of triton-generate holds: "delta" (also when empty), what is new, or "whole", all text so
-	// far.
-	TritonText string
-	// Pointers say where dialect http-json finds things; triton-generate takes those of the counts.
-	Pointers Pointers
-	// Stream is how dialect http-json streams: "none" (also when empty), "sse" or "ndjson". Method is its method, POST when
-	// empty, or GET or PUT; a GET has no body.
-	Stream, Method string
 	// Example is a body that a probe may send, for services whose requests tailgate cannot make up; nil for none.
 	Example []byte
 	// NoStream asks for one JSON answer instead of a stream. A turn's own stream parameter wins.

@@ -19,7 +19,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		{Options{URL: "ftp://h"}, "want http://"},
 		{Options{URL: "http://"}, "no host"},
 		{Options{URL: "http://u:secret@h"}, "credentials"},
-		{Options{URL: "http://h", PerEventTokens: "all"}, "want one of none, usage, logprobs"},
+		{Options{URL: "http://h", Settings: Settings{PerEventTokens: "all"}}, "want one of none, usage, logprobs"},
 		{Options{URL: "http://h", Header: http.Header{"Content-Length": {"1"}}}, "set by tailgate"},
 		{Options{URL: "http://h", Header: http.Header{"A b": {"1"}}}, "not a header name"},
 		{Options{URL: "http://h", Header: http.Header{"A": {"1\r\nB: 2"}}}, "no header may hold"},

@@ -15,6 +15,37 @@ const (
 	streamLines = "ndjson"
 )
 
+// Settings are what can be set about a dialect. The zero value is the usual service; most dialects take few of them, and one
+// that a dialect does not take is an error.
+type Settings struct {
+	// Path replaces the dialect's path when the URL has none, e.g. /api/generate. It begins with a slash.
+	Path string
+	// PerEventTokens is "none" (also when empty), "usage" or "logprobs": what a server of openai-chat or openai-completions is
+	// asked to report with each event.
+	PerEventTokens string
+	// CapField says which field caps the output in openai-chat: "max_tokens" (also when empty), "max_completion_tokens" or
+	// "both".
+	CapField string
+	// TritonText says what an event of triton-generate holds: "delta" (also when empty), what is new, or "whole", all text so
+	// far.
+	TritonText string
+	// Pointers say where dialect http-json finds things; triton-generate takes those of the counts.
+	Pointers Pointers
+	// Stream is how dialect http-json streams: "none" (also when empty), "sse" or "ndjson". Method is its method: POST (also
+	// when empty), PUT, or GET, which has no body.
+	Stream, Method string
+}
+
+// Check refuses what the dialect cannot do, before anything is sent. An empty dialect is the default one.
+func (s Settings) Check(dialect string) error {
+	d, err := findDialect(dialect)
+	if err != nil {
+		return err
+	}
+	_, err = s.check(d)
+	return err
+}
+
 // setting is an option that only some dialects take.
 type setting struct {
 	name, value string
@@ -23,36 +54,36 @@ type setting struct {
 	taken bool
 }
 
-// checkSettings refuses values that no dialect knows and settings that this one does not take: a setting that does nothing
+// check refuses values that no dialect knows and settings that this one does not take: a setting that does nothing
 // hides a mistake.
-func checkSettings(o *Options, d *dialect) (*pointers, error) {
-	perEvent := o.PerEventTokens
+func (s Settings) check(d *dialect) (*pointers, error) {
+	perEvent := s.PerEventTokens
 	if perEvent == perEventNone {
 		perEvent = ""
 	}
-	stream := o.Stream
+	stream := s.Stream
 	if stream == "none" {
 		stream = ""
 	}
-	for _, s := range []setting{
+	for _, one := range []setting{
 		{"per-event tokens", perEvent, []string{perEventNone, perEventUsage, perEventLogprobs}, d.settings.perEvent},
-		{"cap field", o.CapField, append([]string{capBoth}, openAIChat().terms.caps...), d.settings.capField},
-		{"text of an event", o.TritonText, []string{"delta", textWhole}, d.settings.text},
+		{"cap field", s.CapField, append([]string{capBoth}, openAIChat().terms.caps...), d.settings.capField},
+		{"text of an event", s.TritonText, []string{"delta", textWhole}, d.settings.text},
 		{"stream", stream, []string{"none", streamSSE, streamLines}, d.settings.request},
-		{"method", o.Method, []string{http.MethodPost, http.MethodPut, http.MethodGet}, d.settings.request},
+		{"method", s.Method, []string{http.MethodPost, http.MethodPut, http.MethodGet}, d.settings.request},
 	} {
 		switch {
-		case s.value == "":
-		case !slices.Contains(s.known, s.value):
-			return nil, fmt.Errorf("%s %q: want one of %s", s.name, clean(s.value, 64), strings.Join(s.known, ", "))
-		case !s.taken:
-			return nil, fmt.Errorf("%s %s: dialect %s has no such setting", s.name, s.value, d.name)
+		case one.value == "":
+		case !slices.Contains(one.known, one.value):
+			return nil, fmt.Errorf("%s %q: want one of %s", one.name, clean(one.value, 64), strings.Join(one.known, ", "))
+		case !one.taken:
+			return nil, fmt.Errorf("%s %s: dialect %s has no such setting", one.name, one.value, d.name)
 		}
 	}
-	if o.Path != "" && (!strings.HasPrefix(o.Path, "/") || strings.ContainsFunc(o.Path, func(r rune) bool { return r <= ' ' || r >= 0x7f })) {
-		return nil, fmt.Errorf("path %q: want one that begins with / and has no blanks", clean(o.Path, 64))
+	if s.Path != "" && (!strings.HasPrefix(s.Path, "/") || strings.ContainsFunc(s.Path, func(r rune) bool { return r <= ' ' || r >= 0x7f })) {
+		return nil, fmt.Errorf("path %q: want one that begins with / and has no blanks", clean(s.Path, 64))
 	}
-	p := o.Pointers
+	p := s.Pointers
 	switch {
 	case p == (Pointers{}) && !d.settings.request:
 		return nil, nil

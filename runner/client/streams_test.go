@@ -222,7 +222,7 @@ func scriptClient(tb testing.TB, s *scripttest.Script, dial dialFunc) *Client {
 	l.NoProgress = ms("no_progress", l.NoProgress)
 	c, err := prepare(Options{
 		URL: "http://127.0.0.1:1" + s.Path, Dialect: s.Dialect, Model: "m", Limits: l, Clock: record.NewClock(),
-		PerEventTokens: s.Client["per_event_tokens"],
+		Settings: Settings{PerEventTokens: s.Client["per_event_tokens"]},
 	})
 	if err != nil {
 		tb.Fatal(err)

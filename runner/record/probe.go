@@ -18,6 +18,8 @@ type ProbeReport struct {
 	Model string `json:"model,omitempty"`
 	// TokensFrom is the source of the counts of output tokens; base and head must have the same.
 	TokensFrom TokenSource `json:"tokens_from,omitempty"`
+	// Looks is a hint at another dialect that the service may speak; empty when no answer shows one.
+	Looks string `json:"looks,omitempty"`
 	// Samples are the requests, of phase probe: what they cost the server stands there, so that its own counters can be
 	// accounted for.
 	Samples []Sample `json:"samples,omitempty"`

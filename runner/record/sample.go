@@ -1,5 +1,7 @@
 package record
 
+import "time"
+
 // SampleVersion is the v of each line of samples.jsonl.
 const SampleVersion = 1
 
@@ -147,6 +149,18 @@ type ServerTimes struct {
 	Decode *int64 `json:"decode_ns,omitempty"`
 	// Load is the time to load the model; a positive one in mid-round means that the model had been unloaded.
 	Load *int64 `json:"load_ns,omitempty"`
+}
+
+// reloadTime is how long a model may take to load before the request is taken for one that loaded it.
+const reloadTime = 100 * time.Millisecond
+
+// reloaded is the flag of a round that met such a request.
+const reloaded = "model_reloaded"
+
+// Reloaded reports whether the server says that it loaded the model for this request, in more than 100 ms: what was measured
+// then is not a warm server. In the measured interval it is the round's flag model_reloaded.
+func (s *Sample) Reloaded() bool {
+	return s.Server.Load != nil && *s.Server.Load > int64(reloadTime)
 }
 
 // AssertionResult is one content check of one answer.

@@ -108,6 +108,9 @@ func flags(reqs []request) []string {
 		if r.flagged(usageBad) && !slices.Contains(out, usageBad) {
 			out = append(out, usageBad)
 		}
+		if r.Reloaded() && !slices.Contains(out, reloaded) {
+			out = append(out, reloaded)
+		}
 		if len(r.stream.T) > 0 {
 			streamed++
 			if r.bunched() {

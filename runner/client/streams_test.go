@@ -94,8 +94,8 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// TestStreamsOverLoopback plays every script over a real socket, whole and cut. Nothing may be stamped before the server
-// wrote it; how late, and how many writes one read takes, is the machine's mood and not asserted.
+// TestStreamsOverLoopback plays every script over a real socket, whole and cut. How late an instant is, and how many writes
+// one read takes, is the machine's mood: it is held to seconds here, and exactly in fake time.
 func TestStreamsOverLoopback(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for real time")

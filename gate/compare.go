@@ -30,6 +30,8 @@ type compared struct {
 	Comparison
 	metric   Metric
 	futility stat.Futility
+	// client says how the load generator could explain a change; empty when it could not.
+	client string
 	// open is true when another pair may settle it whatever the numbers say now.
 	open bool
 }
@@ -45,6 +47,7 @@ func (e *evidence) compareAll(pairs []pair, t terms) []compared {
 		}
 		c := compare(m, e.policy.Tolerance[key], pairs, t)
 		e.doubt(&c)
+		c.doubtClient(pairs)
 		list = append(list, c)
 	}
 	slices.SortStableFunc(list, func(a, b compared) int {

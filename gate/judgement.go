@@ -72,7 +72,7 @@ type Comparison struct {
 	Note string `json:"note,omitempty"`
 	// Cause is the id of the finding that says why the metric does not pass: metric_worse, too_noisy, near_tolerance,
 	// tolerance_below_noise, unbounded, base_unbounded, metric_missing, gated_metric_absent, drift_leaks, bunched_stream,
-	// token_source, coalescing_differs, too_few_requests, instability_follows_build. Empty for a pass.
+	// token_source, coalescing_differs, too_few_requests, instability_follows_build, client_could_explain. Empty for a pass.
 	Cause string `json:"cause,omitempty"`
 	Unit  string `json:"unit"`
 	// BaseMedian and HeadMedian are over valid rounds, in Unit.

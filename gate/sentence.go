@@ -32,6 +32,9 @@ func (c *compared) text() string {
 	case TokenSourceMixed:
 		return fmt.Sprintf("%s cannot be told: tokens were estimated, or counted in different ways on the two arms", name)
 	}
+	if c.Cause == ClientExplains {
+		return c.core() + ". But " + c.client
+	}
 	return c.core() + c.remedy()
 }
 

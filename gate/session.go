@@ -93,27 +93,33 @@ func (e *evidence) ruleEnvironment(d *docket) {
 
 // ruleFlags repeats what the rounds say against themselves without being void.
 func (e *evidence) ruleFlags(d *docket) {
-	const lagWarn = 2.0
-	slots := map[string][]int{}
-	for _, r := range e.run.Rounds {
-		if e.void[r.Slot] || r.State != record.RoundComplete {
-			continue
-		}
-		for _, flag := range []string{NotSteady, StartedFailing, BunchedStream} {
-			if slices.Contains(r.Flags, flag) {
-				slots[flag] = append(slots[flag], r.Slot)
-			}
-		}
-		if lag, ok := r.Client.PacerLagP99.Get(); ok && lag > lagWarn {
-			slots[LateGenerator] = append(slots[LateGenerator], r.Slot)
-		}
-	}
-	for _, f := range []struct{ id, text string }{
+	doubts := []struct{ id, text string }{
 		{StartedFailing, "requests still failed when the measured interval began"},
 		{NotSteady, "the service was not steady during the measured interval"},
 		{BunchedStream, "answers arrived bunched, as if a proxy or the server held them back"},
-		{LateGenerator, "requests were released late (p99 over 2 ms)"},
-	} {
+		{ClientLimited, "requests waited for a place under max_in_flight; that wait is in their latency"},
+	}
+	slots := map[string][]int{}
+	for i := range e.run.Rounds {
+		r := &e.run.Rounds[i]
+		if e.void[r.Slot] || r.State != record.RoundComplete {
+			continue
+		}
+		for _, f := range doubts {
+			if slices.Contains(r.Flags, f.id) {
+				slots[f.id] = append(slots[f.id], r.Slot)
+			}
+		}
+		for _, c := range clientRules() {
+			if g, _ := c.weigh(suspect{Round: r, run: e.run, wire: r.Client.WireSHA256}); g == warn {
+				slots[c.warn] = append(slots[c.warn], r.Slot)
+			}
+		}
+	}
+	for _, c := range clientRules() {
+		doubts = append(doubts, struct{ id, text string }{c.warn, c.text})
+	}
+	for _, f := range doubts {
 		if at := slots[f.id]; len(at) > 0 {
 			d.add(ruling{class: warns, Finding: Finding{ID: f.id, Slot: new(at[0]), Text: f.text + " (slots " + list(at) + ")"}})
 		}

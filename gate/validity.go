@@ -2,7 +2,6 @@ package gate
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/tailgate-ci/tailgate/runner/record"
@@ -15,8 +14,12 @@ const (
 	VoidCounts        = "counts_mismatch"
 	VoidClientLimit   = "client_limit"
 	VoidUnsent        = "unsent"
+	VoidClientCPU     = "client_cpu"
 	VoidPacerLag      = "pacer_lag"
 	VoidSpan          = "off_schedule"
+	VoidSendRate      = "send_rate"
+	VoidCanary        = "canary"
+	VoidScheduler     = "scheduler_latency"
 	VoidGCPause       = "gc_pause"
 	VoidWire          = "wire_digest"
 )
@@ -40,17 +43,19 @@ type voidRule struct {
 
 // voidRules are tried in this order; the first that applies names the void.
 func voidRules() []voidRule {
-	return []voidRule{
+	rules := []voidRule{
 		{VoidHWSlowdown, false, hwSlowdown},
 		{VoidNoSteadyState, true, noSteadyState},
-		{VoidClientLimit, true, clientLimit},
-		{VoidUnsent, true, unsent},
-		{VoidCounts, true, countsMismatch},
-		{VoidPacerLag, true, pacerLag},
-		{VoidSpan, true, offSchedule},
-		{VoidGCPause, true, gcPause},
-		{VoidWire, true, wireDiffers},
 	}
+	for _, c := range clientRules() {
+		rules = append(rules, voidRule{c.void, true, func(s suspect) string {
+			if grade, evidence := c.weigh(s); grade == void {
+				return evidence
+			}
+			return ""
+		}})
+	}
+	return rules
 }
 
 // Validity lists the void rounds of a run, in order of slots: those whose measurement the machine or the load generator
@@ -119,76 +124,4 @@ func noSteadyState(s suspect) string {
 		return ""
 	}
 	return fmt.Sprintf("%s of warm-up without the declared steady state", plural(s.Steady.Windows, "window"))
-}
-
-func clientLimit(s suspect) string {
-	n := s.Counts.Classes[record.ClientLimit]
-	if n == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%s hit a limit of the load generator's own machine (files, ports, memory)", plural(n, "request"))
-}
-
-func unsent(s suspect) string {
-	n := s.Counts.Classes[record.Unsent]
-	if n == 0 {
-		return ""
-	}
-	return fmt.Sprintf("the load generator did not send %s", plural(n, "request"))
-}
-
-func countsMismatch(s suspect) string {
-	if s.State != record.RoundComplete {
-		return ""
-	}
-	sum := 0
-	for _, class := range slices.Sorted(maps.Keys(s.Counts.Classes)) {
-		sum += s.Counts.Classes[class]
-	}
-	if sum == s.Counts.Scheduled {
-		return ""
-	}
-	return fmt.Sprintf("%s scheduled, %s accounted for", plural(s.Counts.Scheduled, "request"), count(sum))
-}
-
-// pacerLag: from 1,000 requests up the 99th percentile and the share of very late ones tell; below, any very late one does.
-func pacerLag(s suspect) string {
-	const many, p99Limit, lateLimit = 1000, 10.0, 0.001
-	n, late := s.Counts.Scheduled, s.Client.Late100
-	if n < many {
-		if late > 0 {
-			return fmt.Sprintf("%s of %s released more than 100 ms late", count(late), count(n))
-		}
-		return ""
-	}
-	if float64(late) > lateLimit*float64(n) {
-		return fmt.Sprintf("%s of %s requests released more than 100 ms late, the limit is %s", count(late), count(n), share(lateLimit))
-	}
-	if lag, ok := s.Client.PacerLagP99.Get(); ok && lag > p99Limit {
-		return fmt.Sprintf("requests were released late: p99 %s ms, the limit is %s ms", number(lag), number(p99Limit))
-	}
-	return ""
-}
-
-func offSchedule(s suspect) string {
-	if x, ok := s.Client.Span.Get(); ok && (x < 0.98 || x > 1.02) {
-		return fmt.Sprintf("the requests took %s of the planned time to send; 98 to 102 %% is allowed", share(x))
-	}
-	return ""
-}
-
-func gcPause(s suspect) string {
-	pause, ok := s.Client.GCPause.Get()
-	measured := 1000 * s.run.Declared.Measure.Seconds()
-	if !ok || measured <= 0 || pause <= measured/100 {
-		return ""
-	}
-	return fmt.Sprintf("the load generator stood still for %s ms of garbage collection, more than 1 %% of the interval", number(pause))
-}
-
-func wireDiffers(s suspect) string {
-	if s.State != record.RoundComplete || s.Client.WireSHA256 == "" || s.Client.WireSHA256 == s.wire {
-		return ""
-	}
-	return "the requests sent differ from those of the first round: their digests are not equal"
 }

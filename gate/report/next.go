@@ -76,6 +76,8 @@ func (s *scribe) nextOfOpen() words {
 		return words{say("head failed requests in one round: measure again and look at that round's failures.")}
 	case "metric_missing":
 		return words{say("%s could not be taken in every round: see the rounds below.", label(c.Key))}
+	case gate.ClientExplains:
+		return words{say("the load generator's own error differs between the arms: free the machine of other work, or move the server to another one, and measure again.")}
 	case "drift_leaks":
 		return words{say("the machine drifts: hold its clocks or lengthen the cool-down, and use an even number of pairs.")}
 	}

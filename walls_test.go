@@ -63,6 +63,7 @@ var walls = []wall{
 	{"runner/pace", []string{"runner/record", "runner/workload"}, "the pacer knows when, not what"},
 	{"runner/client", []string{"runner/record", "runner/workload"}, "the instrument knows no arms and no statistics"},
 	{"runner/selftest", []string{"runner/client", "runner/pace", "runner/record", "runner/workload"}, "it drives the instrument as a round does, and knows no server"},
+	{"runner/canary", []string{"runner/client", "runner/record"}, "a witness of the client: it reads through it, and knows neither rounds nor servers"},
 	{"runner/target", []string{"runner/record", "internal/proc"}, "the target needs no dialect: its readiness probe is handed in"},
 	{"runner/telemetry", []string{"runner/record", "internal/proc"}, "sensors are observed, never judged, here"},
 	{"runner/...", []string{"runner/record"}, "the parts of the runner share the record and nothing else"},

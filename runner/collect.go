@@ -30,6 +30,7 @@ type collector struct {
 	streams []record.Stream
 	latency []float64
 	failed  int
+	sent    sentTally
 	err     error
 }
 
@@ -76,6 +77,7 @@ func (c *collector) take(r result) {
 		c.seen(r.sample)
 	}
 	c.keep(c.writer.Sample(r.sample, r.stream))
+	c.sent.add(r.sample)
 	if r.sample.Phase != record.PhaseMeasure {
 		return
 	}

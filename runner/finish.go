@@ -135,15 +135,16 @@ func (r *round) finish() error {
 	whole := cause == nil || errors.Is(cause, errDrain) || errors.Is(cause, errStalled)
 	if r.rd.Phases.M0.Reached() && r.c != nil && r.c.err == nil && whole {
 		r.rd.State = record.RoundComplete
+		// First what the load generator says of itself, then what the server did.
+		r.vouch.fill(&r.rd.Client, samples, r.c.sent, r.s.run.Declared.Measure)
 		r.fill(record.Summarise(samples, streams, record.Interval{M0: r.rd.Phases.M0, M1: r.rd.Phases.M1, SLO: r.s.run.Declared.SLO, Limits: r.s.run.Declared.Limits}))
-		r.vouch.fill(&r.rd.Client, samples, r.s.run.Declared.Measure)
 	}
 	r.rd.Server.LogLines = countLines(filepath.Join(r.rw.Dir(), "server.log"))
 	var windows []record.Window
 	if r.rd.Phases.M0.Reached() {
 		windows = record.Windows(samples, streams, r.rd.Phases.M0, r.rd.Phases.M1)
 	}
-	err := r.rw.Close(r.rd, windows, r.rd.Client)
+	err := r.rw.Close(r.rd, windows, record.ClientFile{ClientReport: r.rd.Client, Limits: r.s.run.Declared.Limits, Load: r.s.run.Declared.Load})
 	if r.rd.Slot < 0 {
 		r.say("done", "not recorded, not judged")
 	} else {

@@ -26,6 +26,7 @@ func (s *Session) Load(ctx context.Context, url string) error {
 	}
 	s.slot = 1
 	r := newRound(s, record.Round{Arm: record.Head, State: record.RoundRunning}, rw)
+	r.selfTest(ctx)
 	err = r.connect(url)
 	if err == nil {
 		r.rd.Phases.Ready = s.plan.Clock.Now()

@@ -70,6 +70,14 @@ func itoa(i int) string {
 // loadOnce measures one round against url and returns its folder, read back from disk.
 func loadOnce(t *testing.T, url string, w *workload.Workload, measure time.Duration, change func(*record.Declared)) (*record.Folder, *record.Round) {
 	t.Helper()
+	return loadWith(t, url, w, measure, change, nil)
+}
+
+// loadWith is loadOnce with a plan that the test has its hands on.
+func loadWith(
+	t *testing.T, url string, w *workload.Workload, measure time.Duration, change func(*record.Declared), set func(*Plan),
+) (*record.Folder, *record.Round) {
+	t.Helper()
 	clock := record.NewClock()
 	run := &record.Run{
 		Schema: record.Schema, ID: "load", Kind: record.KindLoad, Epoch: clock.Epoch(), Workload: w.Info(measure),
@@ -86,7 +94,11 @@ func loadOnce(t *testing.T, url string, w *workload.Workload, measure time.Durat
 		t.Fatal(err)
 	}
 	defer writer.Close()
-	s := NewSession(&Plan{Run: run, Writer: writer, Clock: clock, Workload: w, API: API{Dialect: "openai-chat"}})
+	plan := &Plan{Run: run, Writer: writer, Clock: clock, Workload: w, API: API{Dialect: "openai-chat"}}
+	if set != nil {
+		set(plan)
+	}
+	s := NewSession(plan)
 	if err := s.Load(t.Context(), url); err != nil {
 		t.Fatal(err)
 	}

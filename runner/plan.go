@@ -27,6 +27,15 @@ type Plan struct {
 	// Telemetry may be nil: nothing is observed then, and each round says so.
 	Telemetry *telemetry.Sampler
 	Rules     Rules
+	// Floor measures the load generator against a server of known truth at so many streams, just before a round; nil when
+	// it is not done. Its error is kept as the reason why there is no floor, and stops nothing.
+	Floor func(ctx context.Context, streams int) (record.Floor, error)
+	// Canary begins to listen to a stream of known stamps from another process; stop ends that and says how late our
+	// stamps were. Nil when there is none; an error is kept as the reason, and stops nothing.
+	Canary func(ctx context.Context) (stop func() record.CanaryReport, err error)
+	// Seen asks the server at url how many requests it has received so far, or since whenever it counts. Nil where the
+	// server does not tell. It is called outside the measured interval.
+	Seen func(ctx context.Context, url string) (int64, error)
 	// Progress is called for each step, from one goroutine at a time; nil for silence.
 	Progress func(Progress)
 }
@@ -80,7 +89,7 @@ type Progress struct {
 	Slots int
 	Arm   record.Arm
 	Pair  int
-	// Phase is one of conditioning, cooldown, start, ready, warmup, measure, drain, stop, done, void, look, incident.
+	// Phase is one of conditioning, cooldown, self-test, start, ready, warmup, measure, drain, stop, done, void, look, incident.
 	Phase string
 	Text  string
 	// Done and Planned count measured requests; Failed those that failed.

@@ -43,6 +43,8 @@ type round struct {
 	rw     *record.RoundWriter
 	server *target.Server
 	client *client.Client
+	// url is where the server answers.
+	url string
 	// cut aborts everything in flight, with the reason as its cause.
 	cut      context.Context
 	abandon  context.CancelCauseFunc
@@ -119,6 +121,7 @@ func (r *round) serve(ctx context.Context) error {
 		if err := pause(ctx, r.s.run.Declared.Cooldown); err != nil {
 			return err
 		}
+		r.selfTest(ctx)
 	}
 	for try := 1; ; try++ {
 		err := r.start(ctx, try)
@@ -183,7 +186,7 @@ func (r *round) connect(url string) error {
 	if err != nil {
 		return err
 	}
-	r.client = c
+	r.client, r.url = c, url
 	r.rd.Client.Address, r.rd.Client.Dialect = c.Address(), r.plan.API.Dialect
 	return nil
 }
@@ -277,6 +280,7 @@ func (r *round) interval() error {
 	if err != nil {
 		return err
 	}
+	vouched := r.vouchFor()
 	m0 := r.plan.Clock.Now() + record.Instant(gap)
 	m1 := m0 + record.Instant(declared.Measure)
 	r.rd.Phases.M0, r.rd.Phases.M1 = m0, m1
@@ -289,9 +293,9 @@ func (r *round) interval() error {
 	})
 	r.measured = b
 	r.say("measure", fmt.Sprintf("%s, %d requests", declared.Measure, len(plan.Measured)))
-	r.vouch.begin()
 	err = r.offerInterval(b, len(plan.Measured), m1)
 	r.rd.Phases.Drained = r.plan.Clock.Now()
+	vouched()
 	r.edge("end")
 	r.rd.Client.WireSHA256 = b.wireDigest(func(i int) bool { return i < len(plan.Measured) })
 	return err
@@ -332,7 +336,6 @@ func (r *round) offerInterval(b *batch, measured int, m1 record.Instant) error {
 		sent = true
 		return b
 	})
-	r.vouch.end()
 	if context.Cause(r.cut) == nil || errors.Is(context.Cause(r.cut), errStalled) {
 		o.leftover(b, measured, r.cause())
 	}

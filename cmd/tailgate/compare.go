@@ -244,7 +244,12 @@ func (c *comparison) measure(ctx context.Context) error {
 		API:       c.api,
 		Telemetry: sampler, Rules: rules(c.judge), Progress: view.step,
 	}
-	return runner.NewSession(plan).Run(ctx)
+	stop := c.app.vouch(ctx, plan)
+	err = runner.NewSession(plan).Run(ctx)
+	if stopErr := stop(); stopErr != nil {
+		c.note("witness_left", stopErr.Error())
+	}
+	return err
 }
 
 // observe starts the sensors and notes the machine.

@@ -170,9 +170,15 @@ func (l *loading) measure(ctx context.Context, writer *record.Writer) error {
 	l.run.Environment.Host = sampler.Host()
 	view := l.view()
 	defer view.close()
-	return runner.NewSession(&runner.Plan{
+	plan := &runner.Plan{
 		Run: l.run, Writer: writer, Clock: l.clock, Workload: l.workload, Telemetry: sampler, Progress: view.step, API: l.api,
-	}).Load(ctx, l.url)
+	}
+	stop := l.app.vouch(ctx, plan)
+	err = runner.NewSession(plan).Load(ctx, l.url)
+	if stopErr := stop(); stopErr != nil {
+		fmt.Fprintf(l.app.err, "tailgate: %v\n", stopErr)
+	}
+	return err
 }
 
 // show judges the run, prints it and ends with the exit code.

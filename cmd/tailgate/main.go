@@ -13,7 +13,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func main() { os.Exit(command(os.Args[1:], os.Stdout, os.Stderr, os.Environ())) }
+func main() {
+	if self, err := os.Executable(); err == nil {
+		program = self
+	}
+	os.Exit(command(os.Args[1:], os.Stdout, os.Stderr, os.Environ()))
+}
 
 // app is what every subcommand may use: its streams and its environment. Nothing below reads the process's own.
 type app struct {
@@ -89,7 +94,7 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(
 		a.demoCommand(), a.runCommand(), a.reportCommand(), a.loadCommand(), a.probeCommand(), a.workloadCommand(), a.selftestCommand(),
 		a.actionCommand(), a.versionCommand(), a.simCommand(),
-		a.simChildCommand(),
+		a.simChildCommand(), a.canaryCommand(),
 	)
 	return root
 }

@@ -69,7 +69,7 @@ func (a *app) attended(args []string) (context.Context, func()) {
 	switch {
 	case len(args) > 0 && args[0] == simChild:
 		return context.Background(), func() {}
-	case len(args) > 0 && args[0] == "sim":
+	case len(args) > 0 && (args[0] == "sim" || args[0] == canaryName):
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 		return ctx, stop
 	}

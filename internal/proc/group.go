@@ -44,6 +44,9 @@ type Command struct {
 	// Private is a TMPDIR that no process but this child and its descendants was given: a process that carries it is
 	// ours. Empty turns the rule off.
 	Private string
+	// Alone says that the child starts no process of its own: its descendants are then looked for when it is ended, and not
+	// all the time before.
+	Alone bool
 }
 
 // Exit is how a child ended.
@@ -101,7 +104,9 @@ func Start(ctx context.Context, c Command) (*Group, error) {
 	if err := <-started; err != nil {
 		return nil, err
 	}
-	go g.watch()
+	if !c.Alone {
+		go g.watch()
+	}
 	return g, nil
 }
 

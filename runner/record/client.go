@@ -7,46 +7,41 @@ type ClientReport struct {
 	// Address is the literal address dialled; Dialect the API spoken.
 	Address string `json:"address"`
 	Dialect string `json:"dialect"`
-
 	// PacerLag is pick - sched over measured requests, ms.
 	PacerLagP50 Value `json:"pacer_lag_p50_ms"`
 	PacerLagP99 Value `json:"pacer_lag_p99_ms"`
 	PacerLagMax Value `json:"pacer_lag_max_ms"`
 	// Late100 counts measured requests released more than 100 ms late.
 	Late100 int `json:"late_100ms"`
-	// Span is the time from the first to the last released request / the same as planned, a fraction around 1.
-	Span Value `json:"span"`
-	// SendRate is the largest deviation of the achieved from the planned send rate over any 10 s, independent requests
-	// only, a fraction: 0.01 is one percent too fast or too slow. N/a for intervals shorter than that.
-	SendRate Value `json:"send_rate_off"`
-
 	// Written counts measured requests whose last byte the kernel took.
-	Written int       `json:"written"`
-	Sent    SentCount `json:"sent"`
-	Dialled int       `json:"dialled"`
-	Reused  int       `json:"reused"`
+	Written int `json:"written"`
+	Dialled int `json:"dialled"`
+	Reused  int `json:"reused"`
 	// WireSHA256 is over the bytes and offsets of measured requests in schedule order, 64 hex. Equal in all rounds.
 	WireSHA256 string `json:"wire_sha256"`
-
-	// CPU is the share of its cores that tailgate itself used in the measured interval, a fraction; CPUMax that of the
-	// busiest second, CPUHeld the share that was reached in each of some five seconds in a row. N/a for intervals shorter
-	// than one, or five, seconds.
-	CPU     Value `json:"cpu"`
-	CPUMax  Value `json:"cpu_max_1s"`
-	CPUHeld Value `json:"cpu_held_5s"`
-	// SchedP99 is the 99th percentile of how long goroutines that could run waited for a thread, ms: the lower edge of its
-	// bucket, so at least that long.
-	SchedP99 Value `json:"sched_latency_p99_ms"`
+	// CPU is the share of its cores that tailgate itself used in the measured interval, a fraction.
+	CPU Value `json:"cpu"`
+	// Span is the time from the first to the last released request / the same as planned, a fraction around 1.
+	Span Value `json:"span"`
 	// GCPause is the sum of stop-the-world pauses of the garbage collector in the measured interval, ms; GCCount how often
 	// it ran.
 	GCPause Value `json:"gc_pause_ms"`
-	GCCount Value `json:"gc_count"`
-
-	Canary CanaryReport `json:"canary"`
+	GCCount Value `json:"gc_count,omitzero"`
+	// CPUMax is the CPU share of the busiest second, CPUHeld the share that was reached in each of some five seconds in a
+	// row. N/a for intervals shorter than one, or five, seconds.
+	CPUMax  Value `json:"cpu_max_1s,omitzero"`
+	CPUHeld Value `json:"cpu_held_5s,omitzero"`
+	// SchedP99 is the 99th percentile of how long goroutines that could run waited for a thread, ms: the lower edge of its
+	// bucket, so at least that long.
+	SchedP99 Value `json:"sched_latency_p99_ms,omitzero"`
+	// SendRate is the largest deviation of the achieved from the planned send rate over any 10 s, independent requests
+	// only, a fraction: 0.01 is one percent too fast or too slow. N/a for intervals shorter than that.
+	SendRate Value        `json:"send_rate_off,omitzero"`
+	Sent     SentCount    `json:"sent,omitzero"`
+	Canary   CanaryReport `json:"canary,omitzero"`
 	// Floor is what the load generator found of its own error just before the round.
-	Floor Floor `json:"floor"`
-
-	Host ClientHost `json:"host"`
+	Floor Floor      `json:"floor,omitzero"`
+	Host  ClientHost `json:"host,omitzero"`
 }
 
 // SentCount holds the same count from four sides, over the measured interval with its tail: what went out can be neither

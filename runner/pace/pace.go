@@ -2,7 +2,6 @@ package pace
 
 import (
 	"context"
-	"runtime"
 
 	"github.com/tailgate-ci/tailgate/runner/record"
 )
@@ -11,15 +10,16 @@ import (
 // has passed.
 type Wait func(ctx context.Context, clock record.Clock, due record.Instant) error
 
-// Pacer releases a schedule. The zero Wait is [Precise]. A Pacer has no state; it may be used concurrently.
+// Pacer releases a schedule. A Pacer has no state; it may be used concurrently.
 type Pacer struct {
 	Clock record.Clock
-	// Wait says how time is spent between releases. Inside a testing/synctest bubble it must be [Timer]: a bubble's clock
-	// stands still while a goroutine spins or sleeps in the kernel.
+	// Wait says how time is spent between releases; nil claims a thread for the time of a Run and waits as [Thread.Wait]
+	// does. A caller that runs one schedule after another claims one itself. Inside a testing/synctest bubble it must be
+	// [Timer]: a bubble's clock stands still while a goroutine spins or sleeps in the kernel.
 	Wait Wait
 }
 
-// Run releases request i at due[i], for each i in order, on a locked OS thread with [Precise] timing. See [Pacer.Run].
+// Run releases request i at due[i], for each i in order, on a thread claimed for it. See [Claim] and [Pacer.Run].
 func Run(ctx context.Context, clock record.Clock, due []record.Instant, release func(i int, pick record.Instant)) error {
 	return Pacer{Clock: clock}.Run(ctx, due, release)
 }
@@ -31,11 +31,10 @@ func Run(ctx context.Context, clock record.Clock, due []record.Instant, release 
 func (p Pacer) Run(ctx context.Context, due []record.Instant, release func(i int, pick record.Instant)) error {
 	wait := p.Wait
 	if wait == nil {
-		wait = Precise
+		t := Claim()
+		defer t.Release()
+		wait = t.Wait
 	}
-	// The thread is ours until the end: a wake-up then needs no hand-over between threads.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
 	for i, at := range due {
 		if err := wait(ctx, p.Clock, at); err != nil {
 			return err

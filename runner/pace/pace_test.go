@@ -55,6 +55,30 @@ func TestReleasesExactlyInFakeTime(t *testing.T) {
 	})
 }
 
+// What is sent in each second is what the plan has in it.
+func TestCountsPerSecondEqualThePlan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(3, 4))
+		due := make([]record.Instant, 20_000)
+		planned := map[record.Instant]int{}
+		var next float64
+		for i := range due {
+			next += rng.ExpFloat64() / 1000 * float64(time.Second)
+			due[i] = at(time.Duration(next))
+			planned[due[i]/record.Instant(time.Second)]++
+		}
+		sent := map[record.Instant]int{}
+		p := pace.Pacer{Clock: record.NewClock(), Wait: pace.Timer}
+		err := p.Run(t.Context(), due, func(_ int, now record.Instant) { sent[now/record.Instant(time.Second)]++ })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(planned, sent); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
 // A release that takes long delays what falls due meanwhile, and nothing after that.
 func TestLateOnesGoAtOnceAndShiftNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -7,29 +7,14 @@ import (
 	"github.com/tailgate-ci/tailgate/runner/record"
 )
 
-const (
-	// spin is how long before a due time Precise stops sleeping. A kernel wakes a sleeper some 50-100 µs late.
-	spin = 200 * time.Microsecond
-	// slice bounds one sleep in the kernel, which no context can interrupt.
-	slice = 25 * time.Millisecond
-)
+// longest bounds one sleep in the kernel, which no context can interrupt.
+const longest = 25 * time.Millisecond
 
-// Precise sleeps in the kernel until 200 µs before due and spins for the rest. It needs a thread of its own to be exact.
+// Precise sleeps in the kernel until shortly before due and spins for the rest, on whatever thread it is called. It knows
+// nothing of that thread; [Thread.Wait] is more exact and spins less.
 func Precise(ctx context.Context, clock record.Clock, due record.Instant) error {
-	for {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		left := clock.Until(due) - spin
-		if left <= 0 {
-			break
-		}
-		sleep(min(left, slice))
-	}
-	for clock.Now() < due {
-		// Spinning, on purpose: see spin.
-	}
-	return nil
+	w := waiter{margin: firstMargin}
+	return w.until(ctx, clock, due)
 }
 
 // Timer waits on a runtime timer: late by up to a millisecond on a busy machine, exact in a testing/synctest bubble.

@@ -101,7 +101,7 @@ target:
   ready: {path: /health, timeout: 10s}
   stop: {grace: 2s}
 workload: workload
-load: {measure: 2s}
+load: {measure: 2s, self_test: 200ms}
 warmup: {window: 100ms, windows: 5, band: 50%%, trend: 50%%, trend_windows: 5, cap: 5s}
 rounds: {min: 3, max: 3, max_void: 10}
 conditioning: {base: 0s, head_max: 0s}

@@ -29,7 +29,7 @@ target:
   ready: {path: /health, timeout: 10s}
   stop: {grace: 2s}
 workload: workloads/azure-conv-mini
-load: {measure: 4s}
+load: {measure: 4s, self_test: 200ms}
 warmup: {window: 250ms, band: 30%, trend: 30%, trend_windows: 5, cap: 20s}
 rounds: {min: 3, max: 3, max_void: 4}
 conditioning: {base: 0s, head_max: 0s}

@@ -118,9 +118,9 @@ var demoTolerance = map[string]string{
 
 // policy writes the demo's .tailgate.yaml.
 func (s scenario) policy(binary, state string, quick bool) string {
-	pairs, measure, gates := 4, "13s", slices.Sorted(maps.Keys(demoTolerance))
+	pairs, measure, test, gates := 4, "13s", "500ms", slices.Sorted(maps.Keys(demoTolerance))
 	if quick {
-		pairs, measure, gates = 3, "3s", s.gates
+		pairs, measure, test, gates = 3, "3s", "200ms", s.gates
 	}
 	if s.pairs > 0 {
 		pairs = s.pairs
@@ -139,12 +139,12 @@ target:
   env: {%s: %q}
   stop: {grace: 5s}
 workload: workloads/azure-conv-mini
-load: {measure: %s}
+load: {measure: %s, self_test: %s}
 warmup: {window: 250ms, cap: 30s}      # ten windows at least: 2.5 s
 rounds: {min: %d, max: %d, max_void: 6}  # a stall of a shared machine voids several rounds in a row
 conditioning: {base: 1s, head_max: 1s} # nothing heats up here
 cooldown: {pause: 0s}
 tolerance:
 %stelemetry: {gpu: optional}
-`, proc.Quote(binary), stateEnv, state, measure, pairs, pairs, tolerance.String())
+`, proc.Quote(binary), stateEnv, state, measure, test, pairs, pairs, tolerance.String())
 }

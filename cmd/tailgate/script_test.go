@@ -108,7 +108,7 @@ target:
   ready: {path: /health, timeout: 10s}
   stop: {grace: 2s}
 workload: workload
-load: {measure: 1s}
+load: {measure: 1s, self_test: 200ms}
 warmup: {window: 100ms, windows: 5, band: 50%, trend: 50%, trend_windows: 5, cap: 5s}
 rounds: {min: 3, max: 3, max_void: 6}
 conditioning: {base: 0s, head_max: 0s}

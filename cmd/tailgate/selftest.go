@@ -154,7 +154,7 @@ func (a *app) selftestServer(ctx context.Context, url string) (o selftest.Option
 	if err != nil {
 		return o, nil, err
 	}
-	return selftest.Options{URL: s.URL, Truth: s.truth, ServerPID: s.PID}, s.stop, nil
+	return selftest.Options{URL: s.URL, Truth: s.truth, ServerPID: s.PID}, func() { _ = s.stop() }, nil // it dies with us in any case
 }
 
 // runRow measures one row, or notes why it cannot be measured here.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,12 +9,12 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/tailgate-ci/tailgate/internal/proc"
 	"github.com/tailgate-ci/tailgate/internal/simserver"
 	"github.com/tailgate-ci/tailgate/runner/selftest"
 )
@@ -27,8 +26,8 @@ type truthServer struct {
 	URL string
 	PID int
 
-	cmd *exec.Cmd
-	dir string
+	group *proc.Group
+	dir   string
 }
 
 const (
@@ -36,11 +35,11 @@ const (
 	truthGrace = 3 * time.Second
 )
 
-// startTruthServer starts one on a port of the kernel's choice. It dies with us, and stop must be called.
+// startTruthServer starts one on a port of the kernel's choice. It inherits no secret and dies with us, and stop must be
+// called.
 func (a *app) startTruthServer(ctx context.Context) (_ *truthServer, err error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
+	if program == "" {
+		return nil, errNoProgram
 	}
 	s := &truthServer{}
 	if s.dir, err = os.MkdirTemp("", "tailgate-truth-"); err != nil {
@@ -48,8 +47,7 @@ func (a *app) startTruthServer(ctx context.Context) (_ *truthServer, err error) 
 	}
 	defer func() {
 		if err != nil {
-			s.stop()
-			err = fmt.Errorf("truth server: %w", err)
+			err = fmt.Errorf("truth server: %w", errors.Join(err, s.stop()))
 		}
 	}()
 	cfg := simserver.Default()
@@ -60,64 +58,62 @@ func (a *app) startTruthServer(ctx context.Context) (_ *truthServer, err error) 
 	if err != nil {
 		return nil, err
 	}
-	file := filepath.Join(s.dir, "truth.json")
+	file, log := filepath.Join(s.dir, "truth.json"), filepath.Join(s.dir, "log")
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		return nil, err
 	}
-	s.cmd = exec.CommandContext(context.WithoutCancel(ctx), self, "sim", "--config", file, "--port", "0")
-	s.cmd.Env = a.environ
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt from the terminal is ours to pass on
-	said, err := s.cmd.StderrPipe()
+	s.group, err = proc.Start(ctx, proc.Command{
+		Path: program, Args: []string{"sim", "--config", file, "--port", "0"}, Dir: "/", Log: log, Alone: true,
+		Env: proc.Environ(a.lookup, a.environ, proc.Sensor, nil, nil),
+	})
 	if err != nil {
 		return nil, err
 	}
-	if err := s.cmd.Start(); err != nil {
-		return nil, err
-	}
-	s.PID = s.cmd.Process.Pid
-	s.URL, err = listeningAt(said)
+	s.PID = s.group.PID()
+	s.URL, err = listeningAt(ctx, log, s.group.Exited())
 	return s, err
 }
 
-// listeningAt reads the first line that a simulated server prints.
-func listeningAt(said io.Reader) (string, error) {
-	type answer struct {
-		url string
-		err error
-	}
-	got := make(chan answer, 1)
-	go func() {
-		line, err := bufio.NewReader(said).ReadString('\n')
-		_, rest, ok := strings.Cut(line, "listening on ")
-		if !ok {
-			got <- answer{err: errors.Join(fmt.Errorf("it said %q and does not listen", strings.TrimSpace(line)), err)}
-			return
+// listeningAt waits for the line of a simulated server's log that says its address.
+func listeningAt(ctx context.Context, log string, exited <-chan struct{}) (string, error) {
+	limit := time.NewTimer(truthStart)
+	defer limit.Stop()
+	look := time.NewTicker(5 * time.Millisecond)
+	defer look.Stop()
+	for {
+		text, err := os.ReadFile(log)
+		if err != nil {
+			return "", err
 		}
-		address, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
-		got <- answer{url: address}
-		_, _ = io.Copy(io.Discard, said) // so that it never waits for us
-	}()
-	select {
-	case a := <-got:
-		return a.url, a.err
-	case <-time.After(truthStart):
-		return "", fmt.Errorf("it does not listen after %v", truthStart)
+		if _, rest, ok := strings.Cut(string(text), "listening on "); ok && strings.Contains(rest, "\n") {
+			return strings.Fields(rest)[0], nil
+		}
+		select {
+		case <-look.C:
+		case <-exited:
+			return "", fmt.Errorf("it ended before it listened: %q", proc.Clean(string(text), 200))
+		case <-limit.C:
+			return "", fmt.Errorf("it does not listen after %v", truthStart)
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
 	}
 }
 
-// stop ends the process and removes its files. It may be called twice.
-func (s *truthServer) stop() {
-	if s.cmd != nil && s.cmd.Process != nil {
-		_ = s.cmd.Process.Signal(syscall.SIGTERM)
-		killer := time.AfterFunc(truthGrace, func() { _ = s.cmd.Process.Kill() })
-		_ = s.cmd.Wait() // how it ends is of no interest
-		killer.Stop()
-		s.cmd = nil
+// stop ends the process, proves it gone, and removes its files. It may be called twice.
+func (s *truthServer) stop() error {
+	var err error
+	if s.group != nil {
+		if report := s.group.Stop(syscall.SIGTERM, truthGrace); len(report.Left) > 0 {
+			err = fmt.Errorf("process %d does not end", report.Left[0].PID)
+		}
+		s.group = nil
 	}
 	if s.dir != "" {
-		_ = os.RemoveAll(s.dir)
+		err = errors.Join(err, os.RemoveAll(s.dir))
 		s.dir = ""
 	}
+	return err
 }
 
 // truth asks for what the server knows of a run; the server forgets it. It is a [selftest.Options.Truth].

@@ -72,6 +72,7 @@ func declare(f *config.File, p gate.Policy, id, gpu string) record.Declared {
 		Telemetry:    record.TelemetryPlan{GPU: gpu, Interval: time.Duration(f.Telemetry.Interval)},
 		Conditioning: record.Conditioning{Base: time.Duration(f.Conditioning.Base), Head: time.Duration(f.Conditioning.HeadMax)},
 		Cooldown:     time.Duration(f.Cooldown.Pause),
+		SelfTest:     time.Duration(f.Load.SelfTest),
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/tailgate-ci/tailgate/runner"
 	"github.com/tailgate-ci/tailgate/runner/canary"
 	"github.com/tailgate-ci/tailgate/runner/record"
+	"github.com/tailgate-ci/tailgate/runner/selftest"
 )
 
 // canaryName is the hidden command of the process that the load generator listens to all round long.
@@ -25,6 +26,8 @@ const canaryName = "canary"
 // program is the path of this very program, for the processes it starts of itself; empty in a test binary, which is not
 // tailgate.
 var program string
+
+var errNoProgram = errors.New("the path of the tailgate program is not known")
 
 // canaryCommand writes a stream of known stamps. It says its address on standard output and runs until it is told to stop.
 func (a *app) canaryCommand() *cobra.Command {
@@ -56,7 +59,7 @@ type witness struct {
 // witness starts this program again with other arguments and waits for the address it says.
 func (a *app) witness(ctx context.Context, args ...string) (*witness, error) {
 	if program == "" {
-		return nil, errors.New("the path of the tailgate program is not known")
+		return nil, errNoProgram
 	}
 	said := &firstLine{line: make(chan string, 1)}
 	group, err := proc.Start(ctx, proc.Command{
@@ -107,23 +110,60 @@ func (f *firstLine) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// vouch gives a plan its witnesses. The returned function ends them and must be called; what does not end is said in its
-// error. A witness that does not start leaves its reason in each round and stops nothing.
+// vouch gives a plan its witnesses: the canary of every round and, where one was declared, the server of the self-tests. The
+// returned function ends them and must be called; what does not end is said in its error. A witness that does not start
+// leaves its reason in each round and stops nothing.
 func (a *app) vouch(ctx context.Context, p *runner.Plan) (stop func() error) {
 	bird, err := a.witness(ctx, canaryName)
-	if err != nil {
-		p.Canary = func(context.Context) (func() record.CanaryReport, error) {
+	p.Canary = func(ctx context.Context) (func() record.CanaryReport, error) {
+		if err != nil {
 			return nil, fmt.Errorf("the canary did not start: %w", err)
 		}
-		return func() error { return nil }
-	}
-	p.Canary = func(ctx context.Context) (func() record.CanaryReport, error) {
 		return canary.Listen(ctx, bird.url, p.Clock)
 	}
-	return func() error {
-		if err := bird.stop(); err != nil {
-			return fmt.Errorf("canary: %w", err)
+	var truth *truthServer
+	if length := p.Run.Declared.SelfTest; length > 0 {
+		var err error
+		truth, err = a.startTruthServer(ctx)
+		p.Floor = func(ctx context.Context, streams int) (record.Floor, error) {
+			if err != nil {
+				return record.Floor{}, err
+			}
+			return floor(ctx, truth, p.Clock, streams, length)
 		}
-		return nil
 	}
+	return func() error {
+		var errs []error
+		if bird != nil {
+			if err := bird.stop(); err != nil {
+				errs = append(errs, fmt.Errorf("canary: %w", err))
+			}
+		}
+		if truth != nil {
+			if err := truth.stop(); err != nil {
+				errs = append(errs, fmt.Errorf("truth server: %w", err))
+			}
+		}
+		return errors.Join(errs...)
+	}
+}
+
+// floorRate is the pace of a stream in a self-test, events per second: that of a service that writes a token each 50 ms.
+const floorRate = 20
+
+// floor measures the load generator's own error at so many streams.
+func floor(ctx context.Context, s *truthServer, clock record.Clock, streams int, length time.Duration) (record.Floor, error) {
+	r, err := selftest.Run(ctx, selftest.Options{
+		URL: s.URL, Truth: s.truth, Clock: clock, Streams: streams, EventsPerS: floorRate, StreamFor: length / 2, Length: length,
+	})
+	if err != nil {
+		return record.Floor{}, err
+	}
+	if r.OK < r.Measured {
+		return record.Floor{}, fmt.Errorf("%d of %d requests failed: %s", r.Measured-r.OK, r.Measured, r.FirstFailure)
+	}
+	return record.Floor{
+		Streams: streams, Seconds: length.Seconds(), TTFTP50: r.TTFTError.P50.Value, TTFTP99: r.TTFTError.P99.Value,
+		GapP50: r.GapError.P50.Value, GapP99: r.GapError.P99.Value,
+	}, nil
 }

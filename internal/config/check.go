@@ -57,6 +57,10 @@ func (f *File) loadRules() []rule {
 			"build a workload at that scale with tailgate workload build, and leave 1 here",
 		},
 		below("load.measure", l.Measure, time.Second),
+		{
+			"load.self_test", l.SelfTest != 0 && l.SelfTest < Duration(200*time.Millisecond), l.SelfTest.String() + " is too short to measure anything",
+			"write 200ms or more, or 0s to skip it",
+		},
 		outside("load.concurrency", l.Concurrency, 0, maxStreams),
 		outside("load.max_in_flight", l.MaxInFlight, 0, maxStreams),
 		{

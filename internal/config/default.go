@@ -13,7 +13,7 @@ func Default() *File {
 			Stop:         Stop{Signal: "SIGTERM", Grace: Duration(20 * time.Second)},
 			Dialect:      "openai-chat",
 		},
-		Load: Load{Scale: 1, Measure: Duration(6 * time.Minute), Limits: Limits{
+		Load: Load{Scale: 1, Measure: Duration(6 * time.Minute), SelfTest: Duration(2 * time.Second), Limits: Limits{
 			Dial: Duration(5 * time.Second), FirstEvent: Duration(2 * time.Minute), Idle: Duration(time.Minute),
 			Total: Duration(10 * time.Minute), Drain: Duration(10 * time.Minute), NoProgress: Duration(time.Minute),
 		}},

@@ -99,7 +99,7 @@ func seconds(from, to record.Instant) string {
 }
 
 // metricNames are the names people use for the stems of metric keys.
-var metricNames = map[string]string{
+var metricNames = map[string]string{ //nolint:gosec // tokens of text, no credentials
 	"ttft": "TTFT", "ttfo": "TTFO", "e2e": "E2E", "tpot": "TPOT", "itl": "ITL", "icl": "ICL", "stall": "Longest stall",
 	"e2e_last": "E2E to the last token", "tail": "End of answer after the last token", "offered_rps": "Requests planned",
 	"sent_rps": "Requests sent", "achieved_rps": "Requests finished", "in_flight_mean": "In flight, mean", "in_flight_max": "In flight, most",

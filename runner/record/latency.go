@@ -105,7 +105,7 @@ func distributions(reqs []request, source tokenSource, limits Limits) map[string
 func floors(d map[string]*distribution, reqs []request, limits Limits) {
 	reached := map[string]func(*Sample) Instant{
 		"ttft": func(s *Sample) Instant { return s.First }, "ttfo": func(s *Sample) Instant { return s.FirstOut },
-		"e2e": func(s *Sample) Instant { return 0 },
+		"e2e": func(*Sample) Instant { return 0 },
 	}
 	for name, at := range reached {
 		floor := math.Inf(1)

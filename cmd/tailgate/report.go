@@ -10,30 +10,39 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tailgate-ci/tailgate/gate"
 	"github.com/tailgate-ci/tailgate/gate/report"
+	"github.com/tailgate-ci/tailgate/gate/report/export"
 	"github.com/tailgate-ci/tailgate/internal/config"
 	"github.com/tailgate-ci/tailgate/runner/record"
 	"github.com/tailgate-ci/tailgate/runner/workload"
 )
 
 func (a *app) reportCommand() *cobra.Command {
-	var policy, format, out string
+	var policy, format, out, exports string
 	var verify bool
 	cmd := &cobra.Command{
 		Use:   "report RUN",
 		Short: "Judge and render a stored run again",
 		Long: `report reads a run folder, judges it by the policy stored there or by another one, writes judgement.json and report.* and
-prints the report. What was measured is never touched. The exit code is the verdict.`,
+prints the report. What was measured is never touched. The exit code is the verdict.
+
+With --export it judges nothing and writes the run in the formats of other tools instead, separated by commas:
+` + export.About(),
 		Example: `  tailgate report .tailgate/runs/20260102-030405-1a2b3c4d
   tailgate report RUN --policy stricter.yaml --out /tmp/judged-again
   tailgate report RUN --format json | jq .verdict
-  tailgate report RUN --verify               # recompute every percentile from the samples`,
+  tailgate report RUN --verify               # recompute every percentile from the samples
+  tailgate report RUN --export vllm,parquet --out /tmp/exported`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("export") {
+				return a.export(args[0], exports, out)
+			}
 			s, err := openStored(args[0], policy)
 			if err != nil {
 				return err
@@ -58,7 +67,8 @@ prints the report. What was measured is never touched. The exit code is the verd
 	f := cmd.Flags()
 	f.StringVar(&policy, "policy", "", "judge by this .tailgate.yaml instead of the one stored with the run")
 	f.StringVar(&format, "format", "text", "what to print: text, markdown or json")
-	f.StringVar(&out, "out", "", "write judgement.json and report.* into this folder instead of the run's")
+	f.StringVar(&out, "out", "", "write into this folder instead of the run's; exports: instead of .tailgate/exports/ID")
+	f.StringVar(&exports, "export", "", "write the run in other formats: "+strings.Join(export.Names(), ", "))
 	f.BoolVar(&verify, "verify", false, "recompute counts and percentiles from the samples and say where they differ")
 	return cmd
 }

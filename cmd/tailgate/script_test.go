@@ -55,6 +55,7 @@ func TestScripts(t *testing.T) {
 			"load":    loadScriptCommand,
 			"dying":   dyingCommand,
 			"gone":    goneCommand,
+			"golden":  goldenCommand,
 			"runjson": runJSONCommand,
 			"replace": replaceCommand,
 		},
@@ -69,6 +70,14 @@ func TestScripts(t *testing.T) {
 			return false, fmt.Errorf("unknown condition %q", cond)
 		},
 	})
+}
+
+// goldenCommand copies the small golden run, with all its files: `golden DIR`.
+func goldenCommand(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: golden DIR")
+	}
+	ts.Check(os.CopyFS(ts.MkAbs(args[0]), os.DirFS(filepath.Join("..", "..", "runner", "record", "testdata", "small"))))
 }
 
 // serviceCommand makes a repository with a simulated service: `service DIR`. Its two commits differ in a revision number. The

@@ -239,7 +239,7 @@ func TestRoundVouchesForItself(t *testing.T) {
 	if attempts < 100 || attempts != sampled || attempts != written || told != 50 {
 		t.Errorf("sent %+v", c.Sent)
 	}
-	if x, ok := c.Host.RTT.Finite(); !ok || x <= 0 || c.Host.SHA256 == "" {
+	if x, ok := c.Host.RTT.Finite(); !ok || x <= 0 || c.Host.SHA256 == "" || c.Host.Pacing == "" {
 		t.Errorf("host %+v", c.Host)
 	}
 	if x, ok := c.CPU.Finite(); !ok || x <= 0 {

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tailgate-ci/tailgate/runner/pace"
 	"github.com/tailgate-ci/tailgate/runner/record"
 )
 
@@ -94,5 +95,9 @@ func digestOf(path string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// pacing says by what right the pacer sleeps and wakes.
-func pacing() string { return "" }
+// pacing says by what right the pacer sleeps and wakes: what a claim of this process obtains.
+func pacing() string {
+	t := pace.Claim()
+	defer t.Release()
+	return t.Privilege()
+}

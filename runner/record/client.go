@@ -103,7 +103,7 @@ type ClientHost struct {
 	Governor string `json:"governor,omitempty"`
 	// SHA256 is over the program file that ran, 64 hex.
 	SHA256 string `json:"binary_sha256,omitempty"`
-	// Pacing says by what right the pacer slept and woke, e.g. "SCHED_FIFO".
+	// Pacing says by what right the pacer sleeps and wakes, e.g. "real-time priority 1, timer slack 1 ns".
 	Pacing string `json:"pacing,omitempty"`
 	// RTT is the shortest time in which the server took a connection, ms: a round trip, and waking up on both sides.
 	RTT Value `json:"connect_min_ms"`

@@ -195,18 +195,6 @@ func countLines(path string) int {
 
 func pauseTimer(d time.Duration) <-chan time.Time { return time.After(d) }
 
-// pending counts the measured requests that have not ended.
-type pending struct{ left atomic.Int64 }
-
-func newPending(n int) *pending {
-	p := &pending{}
-	p.left.Store(int64(n))
-	return p
-}
-
-// done counts one down and reports whether it was the last.
-func (p *pending) done() bool { return p.left.Add(-1) <= 0 }
-
 // progress remembers when the last token came.
 type progress struct {
 	clock record.Clock

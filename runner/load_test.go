@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -227,6 +228,9 @@ func TestFailedTurnAbortsItsConversation(t *testing.T) {
 	})
 	_, rd := loadOnce(t, url, w, time.Second, nil)
 	c := rd.Counts
+	if _, healthy := loadOnce(t, serveSim(t, nil), w, time.Second, nil); healthy.Client.WireSHA256 != rd.Client.WireSHA256 {
+		t.Error("turns that were not sent because others failed made another digest of the same workload")
+	}
 	if c.Classes[record.HTTP5xx] == 0 || c.Classes[record.ConversationAborted] == 0 {
 		t.Fatalf("counts %+v; want failures and the turns they took with them", c)
 	}
@@ -257,5 +261,101 @@ func TestStalledEngineEndsTheRound(t *testing.T) {
 	}
 	if n := rd.Counts.Classes[record.Timeout]; n < 1400 || rd.Counts.Scheduled != 1500 {
 		t.Errorf("counts %+v; all of the 1,500 planned requests must be counted", rd.Counts)
+	}
+}
+
+// plain makes a server whose first event comes after d and the rest at once.
+func plain(d time.Duration) func(*simserver.Config) {
+	return func(c *simserver.Config) {
+		c.Plain = &simserver.Plain{First: simserver.Duration(d), Gap: simserver.Duration(time.Millisecond)}
+	}
+}
+
+func closedLoad(slots int) func(*record.Declared) {
+	return func(d *record.Declared) { d.Load.Kind, d.Load.Concurrency = record.ClosedLoop, slots }
+}
+
+// A closed loop never has more requests in flight than slots, sends what a slot asks for, and its digest does not depend on
+// how far a server let it come.
+func TestClosedLoop(t *testing.T) {
+	w := turns(t, 9_000, time.Millisecond, nil)
+	f, rd := loadOnce(t, serveSim(t, plain(5*time.Millisecond)), w, time.Second, closedLoad(4))
+	if rd.State != record.RoundComplete || rd.Counts.Scheduled < 20 || rd.Counts.Classes[record.OK] != rd.Counts.Scheduled {
+		t.Fatalf("state %s, counts %+v, warm-up %+v", rd.State, rd.Counts, rd.Steady)
+	}
+	ends := map[record.Instant]bool{rd.Phases.M0: true}
+	var spans [][2]record.Instant
+	for s, err := range f.Samples(0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Phase == record.PhaseWarmup {
+			continue
+		}
+		ends[s.End] = true
+		spans = append(spans, [2]record.Instant{s.Sched, s.End})
+		if s.Phase == record.PhaseMeasure != (s.Sched < rd.Phases.M1) {
+			t.Errorf("%s, due %s after m0, counts as %s", s.ID, time.Duration(s.Sched-rd.Phases.M0), s.Phase)
+		}
+	}
+	for _, a := range spans {
+		if !ends[a[0]] {
+			t.Errorf("a request was due %s after m0, when no slot became free", time.Duration(a[0]-rd.Phases.M0))
+		}
+		open := 0
+		for _, b := range spans {
+			if b[0] <= a[0] && a[0] < b[1] {
+				open++
+			}
+		}
+		if open > 4 {
+			t.Errorf("%d requests in flight, there are 4 slots", open)
+		}
+	}
+	_, slow := loadOnce(t, serveSim(t, plain(30*time.Millisecond)), w, time.Second, closedLoad(4))
+	if slow.Client.WireSHA256 != rd.Client.WireSHA256 || slow.Counts.Scheduled >= rd.Counts.Scheduled {
+		t.Errorf("a slower server: %d requests of %d, digests equal %t", slow.Counts.Scheduled, rd.Counts.Scheduled, slow.Client.WireSHA256 == rd.Client.WireSHA256)
+	}
+}
+
+// A closed loop that sends the whole workload ends its interval there and says so.
+func TestClosedLoopRunsOut(t *testing.T) {
+	f, rd := loadOnce(t, serveSim(t, plain(5*time.Millisecond)), turns(t, 40, time.Millisecond, nil), 20*time.Second, closedLoad(4))
+	if rd.State != record.RoundComplete || rd.Counts.Scheduled != 40 || time.Duration(rd.Phases.M1-rd.Phases.M0) > 10*time.Second {
+		t.Errorf("state %s, %d of 40 requests in %s", rd.State, rd.Counts.Scheduled, time.Duration(rd.Phases.M1-rd.Phases.M0))
+	}
+	if !slices.Contains(rd.Flags, "workload_ran_out") || len(f.Run().Notes) != 1 || !strings.Contains(f.Run().Notes[0].Text, "40 requests were all sent") {
+		t.Errorf("flags %v, notes %+v", rd.Flags, f.Run().Notes)
+	}
+}
+
+// Case K-04 over real sockets, in fifths: one place, 100 ms each, 20 ms apart. The mean is held loosely, the order exactly.
+func TestWaitForAPlaceOverSockets(t *testing.T) {
+	url := serveSim(t, plain(100*time.Millisecond))
+	f, rd := loadOnce(t, url, turns(t, 100, 20*time.Millisecond, nil), time.Second, func(d *record.Declared) {
+		d.Load.MaxInFlight = 1
+		d.Warmup.Windows, d.Warmup.TrendWindows, d.Warmup.Band, d.Warmup.Trend = 2, 2, 0.99, 10
+	})
+	if rd.Counts.Scheduled != 50 || rd.Counts.Classes[record.OK] != 50 || !slices.Contains(rd.Flags, "client_limited") {
+		t.Fatalf("counts %+v, flags %v, warm-up %s", rd.Counts, rd.Flags, rd.Steady.End)
+	}
+	var last record.Sample
+	for s, err := range f.Samples(0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Phase != record.PhaseMeasure {
+			continue
+		}
+		if last.Seq > 0 && (s.Seq != last.Seq+1 || s.Slot < last.End) {
+			t.Errorf("%s went %s before the one ahead of it had ended", s.ID, time.Duration(last.End-s.Slot))
+		}
+		if s.Pick-s.Sched > record.Instant(90*time.Millisecond) {
+			t.Errorf("%s was picked %s late: waiting for a place is no lag", s.ID, time.Duration(s.Pick-s.Sched))
+		}
+		last = s
+	}
+	if wait := time.Duration(last.Slot - last.Pick); wait < 3*time.Second {
+		t.Errorf("the last one waited %s for its place, want about 4 s", wait)
 	}
 }

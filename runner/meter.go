@@ -16,8 +16,12 @@ type meter struct {
 	window time.Duration
 	// stream is false for services that answer in one piece: the latency signal is then the whole answer's.
 	stream bool
+	// closed is true for a closed loop, which offers what the server takes: a window is then measured against the first that
+	// delivered anything.
+	closed bool
 
 	mu      sync.Mutex
+	first   float64
 	windows []tally
 	tokens  int
 	events  int
@@ -37,6 +41,30 @@ type tally struct {
 
 func newMeter(start record.Instant, window time.Duration, stream bool) *meter {
 	return &meter{start: start, window: window, stream: stream}
+}
+
+// begin sets the start of the first window; nothing has been sent before.
+func (m *meter) begin(start record.Instant) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.start = start
+}
+
+// rate is how many requests a second ended well over the last windows, at most five, the one under way left out; 0 when
+// there are none.
+func (m *meter) rate() float64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	last := m.windows[:max(0, len(m.windows)-1)]
+	last = last[max(0, len(last)-5):]
+	ended := 0
+	for _, w := range last {
+		ended += w.ended
+	}
+	if len(last) == 0 {
+		return 0
+	}
+	return float64(ended) / (float64(len(last)) * m.window.Seconds())
 }
 
 // at returns the window of an instant; the lock must be held.
@@ -106,8 +134,15 @@ func (m *meter) read(k int) record.SteadyWindow {
 			tokens *= float64(m.tokens) / float64(m.events)
 		}
 	}
-	if w.offered > 0 {
-		out.Delivered = record.Of(tokens / float64(w.offered))
+	offered := float64(w.offered)
+	if m.closed {
+		if m.first == 0 {
+			m.first = tokens
+		}
+		offered, out.Requests = m.first, w.ended+w.failed
+	}
+	if offered > 0 {
+		out.Delivered = record.Of(tokens / offered)
 	}
 	switch {
 	case m.stream && w.gaps > 0:

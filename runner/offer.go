@@ -3,8 +3,6 @@ package runner
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -19,6 +17,9 @@ import (
 const (
 	// lookAhead is how long before its due time a request is serialised and its goroutine started.
 	lookAhead = 2 * time.Second
+	// followAhead is the same for a turn that waits for another: its conversation has thought for long enough that memory is
+	// no concern, and its connection must still be dialled ahead.
+	followAhead = 20*time.Millisecond + client.DialAhead
 	// ahead bounds the batches that wait to be paced.
 	ahead = 16
 )
@@ -29,168 +30,259 @@ type result struct {
 	stream record.Stream
 }
 
-// batch is a stretch of requests that are due relative to one start: a warm-up window, or a whole measured interval.
-type batch struct {
-	requests []workload.Request
-	start    record.Instant
-	// phase says what a request counts as, given its index and due time.
-	phase func(i int, due record.Instant) record.Phase
-	seq   int
-
-	flights []flight
-	// independent lists the indices that the pacer releases; due their instants.
-	independent []int
-	due         []record.Instant
-	// children lists, per request, the requests that wait for it.
-	children [][]int
-	bodies   [][sha256.Size]byte
-	planned  []int64
+// sender is what an offering needs of a client: [client.Client].
+type sender interface {
+	Encode(seq int, w *workload.Workload, r workload.Request) (*client.Request, error)
+	Do(ctx context.Context, r *client.Request, release <-chan record.Instant) (record.Sample, record.Stream)
 }
 
-// flight is the state of one request of a batch.
-type flight struct {
-	pick     chan record.Instant
-	released atomic.Bool
-	// reported is true once the request's result was handed over; read after all flights have ended.
-	reported bool
-	// waiting counts predecessors that have not ended; latest is the end of the last of them. Guarded by offering.mu.
-	waiting int
-	latest  record.Instant
-	aborted bool
-}
-
-func newBatch(requests []workload.Request, start record.Instant, seq int, phase func(int, record.Instant) record.Phase) *batch {
-	b := &batch{
-		requests: requests, start: start, phase: phase, seq: seq,
-		flights: make([]flight, len(requests)), children: make([][]int, len(requests)),
-		bodies: make([][sha256.Size]byte, len(requests)), planned: make([]int64, len(requests)),
-	}
-	for i, r := range requests {
-		b.flights[i].pick = make(chan record.Instant, 1)
-		b.planned[i] = int64(r.Offset)
-		if len(r.After) == 0 {
-			b.independent = append(b.independent, i)
-			b.due = append(b.due, start+record.Instant(r.Offset))
-			continue
-		}
-		b.flights[i].waiting = len(r.After)
-		for _, p := range r.After {
-			b.children[p] = append(b.children[p], i)
-		}
-	}
-	return b
-}
-
-// wireDigest is over the bodies and planned offsets of the requests in schedule order: equal in all rounds.
-func (b *batch) wireDigest(counts func(i int) bool) string {
-	h := sha256.New()
-	for i := range b.requests {
-		if !counts(i) {
-			continue
-		}
-		h.Write(b.bodies[i][:])
-		_ = binary.Write(h, binary.BigEndian, b.planned[i])
-	}
-	return hex.EncodeToString(h.Sum(nil))
-}
-
-// offering sends batches in an open loop: each request once, when it is due, whatever the server does.
+// offering sends batches: each request once. In an open loop it goes when it is due, whatever the server does; in a closed
+// one when a slot is free.
 type offering struct {
-	client   *client.Client
+	client   sender
 	clock    record.Clock
 	workload *workload.Workload
 	results  chan<- result
 	// tap sees each payload event as it arrives; nil when nobody looks.
 	tap func(prev, now record.Instant)
+	// wait is how the pacer waits; nil for exact waiting on a thread of its own.
+	wait pace.Wait
+	// places bounds the requests in flight; nil for no bound. loop makes the offering a closed loop.
+	places *places
+	loop   *closedLoop
 
+	// releasing ends the releases, and so does halt; cut ends everything in flight. Set by run.
+	releasing, cut context.Context
+	halt           context.CancelFunc
+	agenda         *agenda
+	// flying counts requests, and everything that may still start one.
 	flying sync.WaitGroup
-	open   atomic.Int64
-	mu     sync.Mutex
-	err    error
+	// inFlight counts the requests that may use the network.
+	inFlight atomic.Int64
+
+	mu      sync.Mutex
+	batches map[*batch]bool
+	err     error
 }
 
 // run offers the batches that next yields until it yields nil or releasing ends, and returns when every released request
 // has ended. Ending cut aborts those in flight.
 func (o *offering) run(releasing, cut context.Context, next func() *batch) error {
-	prepare, release := make(chan *batch, ahead), make(chan *batch, ahead)
-	o.flying.Go(func() {
-		for b := range prepare {
-			o.prepareAll(releasing, cut, b)
-		}
+	o.begin(releasing, cut)
+	defer o.halt()
+	withdrawn := make(chan struct{})
+	stop := context.AfterFunc(o.releasing, func() {
+		defer close(withdrawn)
+		o.withdraw()
 	})
-	o.flying.Go(func() {
-		for b := range release {
-			// The only error is that of a context that ended.
-			_ = pace.Run(releasing, o.clock, b.due, func(k int, pick record.Instant) { o.release(b, b.independent[k], pick) })
-		}
-	})
-	for releasing.Err() == nil {
-		b := next()
-		if b == nil {
-			break
-		}
-		for _, c := range []chan<- *batch{prepare, release} {
-			select {
-			case c <- b:
-			case <-releasing.Done():
-			}
-		}
+	keeping, end := context.WithCancel(cut)
+	kept := make(chan struct{})
+	go func() {
+		defer close(kept)
+		o.agenda.run(keeping)
+	}()
+	if o.loop != nil {
+		o.flying.Go(func() { o.loop.feed(next) })
+	} else {
+		o.pace(next)
 	}
-	close(prepare)
-	close(release)
 	o.flying.Wait()
+	end()
+	<-kept
+	if !stop() {
+		<-withdrawn
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.err
 }
 
-// prepareAll serialises the independent requests of a batch shortly before they are due.
-func (o *offering) prepareAll(releasing, cut context.Context, b *batch) {
-	for k, i := range b.independent {
-		if err := pause(releasing, o.clock.Until(b.due[k])-lookAhead); err != nil {
-			return
-		}
-		o.launch(releasing, cut, b, i, b.due[k])
+func (o *offering) begin(releasing, cut context.Context) {
+	o.cut = cut
+	o.releasing, o.halt = context.WithCancel(releasing)
+	if o.wait == nil {
+		o.wait = pace.Precise
+	}
+	o.agenda = newAgenda(o.clock, o.wait)
+	o.batches = map[*batch]bool{}
+	if o.places != nil {
+		o.places.grant = o.grant
+	}
+	if o.loop != nil {
+		o.loop.o = o
 	}
 }
 
-func (o *offering) release(b *batch, i int, pick record.Instant) {
-	b.flights[i].released.Store(true)
-	b.flights[i].pick <- pick
+// pace prepares and releases the batches of an open loop on two goroutines.
+func (o *offering) pace(next func() *batch) {
+	prepare, release := make(chan *batch, ahead), make(chan *batch, ahead)
+	o.flying.Go(func() {
+		for b := range prepare {
+			o.prepareAll(b)
+		}
+	})
+	o.flying.Go(func() {
+		pacer := pace.Pacer{Clock: o.clock, Wait: o.wait}
+		for b := range release {
+			// The only error is that of a context that ended.
+			_ = pacer.Run(o.releasing, b.due, func(k int, pick record.Instant) {
+				i := b.independent[k]
+				o.release(turnRef{b, i}, b.due[k], pick)
+			})
+		}
+	})
+	defer close(prepare)
+	defer close(release)
+	for o.releasing.Err() == nil {
+		b := next()
+		if b == nil {
+			return
+		}
+		o.admit(b)
+		for _, c := range []chan<- *batch{prepare, release} {
+			select {
+			case c <- b:
+			case <-o.releasing.Done():
+			}
+		}
+	}
 }
 
-// launch starts the goroutine of one request. It waits there for its release.
-func (o *offering) launch(releasing, cut context.Context, b *batch, i int, due record.Instant) {
-	r, err := o.client.Encode(b.seq+i, o.workload, b.requests[i])
-	if err != nil {
-		o.fail(err)
+// admit makes a batch known to what may have to withdraw it.
+func (o *offering) admit(b *batch) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.batches[b] = true
+}
+
+// leave forgets a batch with the last of its requests.
+func (o *offering) leave(b *batch) {
+	if b.open.Add(-1) > 0 {
 		return
 	}
-	r.Sched, r.Phase, r.Tap = due, b.phase(i, due), o.tap
-	b.bodies[i] = sha256.Sum256(r.Body)
-	o.flying.Go(func() {
-		ctx, cancel := context.WithCancel(cut)
-		defer cancel()
-		defer context.AfterFunc(releasing, func() {
-			if !b.flights[i].released.Load() {
-				cancel()
-			}
-		})()
-		o.open.Add(1)
-		sample, stream := o.client.Do(ctx, r, b.flights[i].pick)
-		o.open.Add(-1)
-		if !b.flights[i].released.Load() {
-			return
-		}
-		b.flights[i].reported = true
-		o.results <- result{sample, stream}
-		o.wake(releasing, cut, b, i, sample)
-	})
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.batches, b)
 }
 
-// wake starts the turns that waited for request i, or aborts them when it failed.
-func (o *offering) wake(releasing, cut context.Context, b *batch, i int, ended record.Sample) {
-	for _, j := range b.children[i] {
+// prepareAll serialises the independent requests of a batch shortly before they are due.
+func (o *offering) prepareAll(b *batch) {
+	for k, i := range b.independent {
+		if err := pause(o.releasing, o.clock.Until(b.due[k])-lookAhead); err != nil {
+			return
+		}
+		o.prepare(turnRef{b, i}, b.due[k])
+	}
+}
+
+// prepare serialises one request and starts its goroutine, which waits for the release. Due is 0 where that is not known
+// yet: a connection is then sought at once, or not before the release.
+func (o *offering) prepare(t turnRef, due record.Instant) {
+	b, f := t.b, &t.b.flights[t.i]
+	r := o.encode(t)
+	if r == nil {
+		return
+	}
+	r.Sched, r.Phase, r.Tap = due, b.phase(t.i, due), o.tap
+	switch {
+	case o.loop != nil:
+		r.Ahead = o.loop.dialAhead
+	case o.places != nil:
+		r.Ahead = o.places.room
+	}
+	f.gate = make(chan record.Instant, 1)
+	late := false
+	if !f.stage.CompareAndSwap(stageNew, stageReady) {
+		if late = f.stage.CompareAndSwap(stageDue, stageAway); !late {
+			return
+		}
+	}
+	o.flying.Go(func() { o.fly(t, r) })
+	if late {
+		o.depart(t, o.clock.Now())
+	}
+	for _, j := range b.followers(t.i) {
+		// What is due this soon after its predecessor's end must be ready before it.
+		if next := &b.requests[j]; next.Delay < followAhead && len(next.After) == 1 {
+			b.flights[j].encoded.Store(o.encode(turnRef{b, j}))
+		}
+	}
+}
+
+// encode serialises a request, once; nil after an error, which ends the round.
+func (o *offering) encode(t turnRef) *client.Request {
+	if r := t.b.flights[t.i].encoded.Swap(nil); r != nil {
+		return r
+	}
+	r, err := o.client.Encode(t.b.seq+t.i, o.workload, t.b.requests[t.i])
+	if err != nil {
+		o.fail(err)
+		return nil
+	}
+	sum := sha256.Sum256(r.Body)
+	t.b.bodies[t.i].Store(&sum)
+	return r
+}
+
+// release lets a request go that was due at sched. One that is not ready goes as soon as it is, and its lag says so.
+func (o *offering) release(t turnRef, sched, pick record.Instant) {
+	f := &t.b.flights[t.i]
+	f.sched.Store(int64(sched))
+	switch {
+	case f.stage.CompareAndSwap(stageReady, stageAway):
+		o.depart(t, pick)
+	case f.stage.CompareAndSwap(stageNew, stageDue):
+	case f.stage.CompareAndSwap(stageReady, stageAway):
+		// It became ready between the two looks.
+		o.depart(t, pick)
+	}
+}
+
+func (o *offering) depart(t turnRef, pick record.Instant) {
+	t.b.flights[t.i].pick.Store(int64(pick))
+	if o.places != nil {
+		o.places.enter(t)
+		return
+	}
+	o.inFlight.Add(1)
+	t.b.flights[t.i].gate <- pick
+}
+
+// grant gives a request that waited for a place the use of the network.
+func (o *offering) grant(t turnRef) {
+	o.inFlight.Add(1)
+	t.b.flights[t.i].gate <- o.clock.Now()
+}
+
+// fly is the goroutine of one request.
+func (o *offering) fly(t turnRef, r *client.Request) {
+	f := &t.b.flights[t.i]
+	sample, stream := o.client.Do(o.cut, r, f.gate)
+	pick := record.Instant(f.pick.Load())
+	if sample.Pick.Reached() {
+		o.inFlight.Add(-1)
+		if o.places != nil {
+			o.places.leave()
+		}
+	}
+	if !pick.Reached() || f.stage.Load() == stageWithdrawn {
+		o.leave(t.b)
+		return
+	}
+	sample.Pick, sample.Sched = pick, record.Instant(f.sched.Load())
+	sample.Phase = t.b.phase(t.i, sample.Sched)
+	f.reported = true
+	o.results <- result{sample, stream}
+	o.over(t, sample)
+	if o.loop != nil {
+		o.loop.over(sample)
+	}
+}
+
+// over wakes the turns that waited for a request, or aborts them when it failed.
+func (o *offering) over(t turnRef, ended record.Sample) {
+	b := t.b
+	for _, j := range b.followers(t.i) {
 		o.mu.Lock()
 		f := &b.flights[j]
 		f.waiting--
@@ -201,40 +293,91 @@ func (o *offering) wake(releasing, cut context.Context, b *batch, i int, ended r
 		if !ready {
 			continue
 		}
-		due := latest + record.Instant(b.requests[j].Delay)
-		if at := b.start + record.Instant(b.requests[j].Offset); b.requests[j].Offset > 0 {
-			due = max(due, at)
-		}
 		if aborted {
-			o.abort(releasing, cut, b, j)
+			o.abort(turnRef{b, j})
 			continue
 		}
-		o.flying.Go(func() { o.follow(releasing, cut, b, j, due) })
+		due := latest + record.Instant(b.requests[j].Delay)
+		if at := b.start + record.Instant(b.requests[j].Offset); b.requests[j].Offset > 0 && o.loop == nil {
+			due = max(due, at)
+		}
+		o.follow(turnRef{b, j}, due)
 	}
+	b.settle(t.i)
+	o.leave(b)
 }
 
-// follow sends a dependent turn at its due time.
-func (o *offering) follow(releasing, cut context.Context, b *batch, j int, due record.Instant) {
-	const settle = 20 * time.Millisecond
-	if err := pause(releasing, o.clock.Until(due)-settle-client.DialAhead); err != nil {
+// follow has a turn sent at its due time. While its conversation thinks it holds an entry of the agenda and nothing else.
+func (o *offering) follow(t turnRef, due record.Instant) {
+	if t.i < t.b.awaited && t.b.phase(t.i, due) != record.PhaseMeasure {
+		// It falls behind the measured interval, and so does what follows from it: nobody waits for them.
+		t.b.settleAll(t.i)
+	}
+	o.flying.Add(1)
+	release := func() {
+		defer o.flying.Done()
+		if o.loop != nil {
+			o.loop.arrive(t, due)
+			return
+		}
+		o.release(t, due, o.clock.Now())
+	}
+	prepare := func() {
+		o.flying.Go(func() { o.prepare(t, due) })
+		if due <= o.clock.Now() {
+			release()
+			return
+		}
+		o.agenda.at(due, release, o.flying.Done)
+	}
+	if start := due - record.Instant(followAhead); start > o.clock.Now() {
+		o.agenda.at(start, prepare, o.flying.Done)
 		return
 	}
-	o.launch(releasing, cut, b, j, due)
-	_ = pace.Run(releasing, o.clock, []record.Instant{due}, func(_ int, pick record.Instant) { o.release(b, j, pick) })
+	prepare()
 }
 
 // abort records a turn that was never sent because an earlier one of its conversation failed.
-func (o *offering) abort(releasing, cut context.Context, b *batch, j int) {
+func (o *offering) abort(t turnRef) {
 	due := o.clock.Now()
-	turn := b.requests[j].Turn
+	b, turn := t.b, t.b.requests[t.i].Turn
 	sample := record.Sample{
-		V: record.SampleVersion, Seq: b.seq + j, ID: turn.ID, Conv: turn.Conv, Turn: turn.N, Phase: b.phase(j, due), Sched: due,
+		V: record.SampleVersion, Seq: b.seq + t.i, ID: turn.ID, Conv: turn.Conv, Turn: turn.N, Phase: b.phase(t.i, due), Sched: due,
 		Class: record.ConversationAborted, Detail: "an earlier turn of its conversation failed",
 		InPlanned: turn.InTokens, OutPlanned: turn.Out.Tokens,
 	}
 	o.results <- result{sample, record.Stream{Seq: sample.Seq}}
 	sample.End = due
-	o.wake(releasing, cut, b, j, sample)
+	o.over(t, sample)
+}
+
+// withdraw takes back everything that was not released. Of those that wait for a place, measured requests keep waiting.
+func (o *offering) withdraw() {
+	o.agenda.close()
+	if o.loop != nil {
+		o.loop.stop()
+	}
+	if o.places != nil {
+		for _, t := range o.places.drop(func(t turnRef) bool {
+			return t.b.phase(t.i, record.Instant(t.b.flights[t.i].sched.Load())) != record.PhaseMeasure
+		}) {
+			f := &t.b.flights[t.i]
+			f.stage.Store(stageWithdrawn)
+			close(f.gate)
+		}
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for b := range o.batches {
+		for i := range b.flights {
+			f := &b.flights[i]
+			if f.stage.CompareAndSwap(stageReady, stageWithdrawn) {
+				close(f.gate)
+			} else if !f.stage.CompareAndSwap(stageNew, stageWithdrawn) {
+				f.stage.CompareAndSwap(stageDue, stageWithdrawn)
+			}
+		}
+	}
 }
 
 // leftover records the first n requests that were due and never released, so that what could not be sent is counted: as
@@ -257,10 +400,12 @@ func (o *offering) leftover(b *batch, n int, cause error) {
 	}
 }
 
+// fail ends the round with an error of ours: a workload that does not fit the dialect.
 func (o *offering) fail(err error) {
 	o.mu.Lock()
-	defer o.mu.Unlock()
 	if o.err == nil {
 		o.err = err
 	}
+	o.mu.Unlock()
+	o.halt()
 }

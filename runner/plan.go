@@ -81,6 +81,9 @@ type Rules struct {
 	Next func(*record.Run) record.Next
 }
 
+// Uncounted is the number of planned requests of a closed loop: how many there will be is up to the server.
+const Uncounted = -1
+
 // Progress is one step of a session, for a live view or a log.
 type Progress struct {
 	T    record.Instant
@@ -92,7 +95,7 @@ type Progress struct {
 	// Phase is one of conditioning, cooldown, self-test, start, ready, warmup, measure, drain, stop, done, void, look, incident.
 	Phase string
 	Text  string
-	// Done and Planned count measured requests; Failed those that failed.
+	// Done and Planned count measured requests; Failed those that failed. Planned is [Uncounted] where nobody can say.
 	Done    int
 	Planned int
 	Failed  int

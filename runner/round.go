@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"time"
 
@@ -46,12 +45,13 @@ type round struct {
 	// url is where the server answers.
 	url string
 	// cut aborts everything in flight, with the reason as its cause.
-	cut      context.Context
-	abandon  context.CancelCauseFunc
-	c        *collector
-	seq      int
-	measured *batch
-	vouch    voucher
+	cut     context.Context
+	abandon context.CancelCauseFunc
+	c       *collector
+	seq     int
+	vouch   voucher
+	// rate is how many requests a second ended in the last windows of the warm-up, 0 when unknown.
+	rate float64
 }
 
 func newRound(s *Session, rd record.Round, rw *record.RoundWriter) *round {
@@ -265,81 +265,6 @@ func windowText(r record.SteadyReport, w record.SteadyWindow) string {
 		text += fmt.Sprintf(", %d failed", w.Failed)
 	}
 	return text
-}
-
-// interval measures. Before it, the garbage of the warm-up is collected, so that the interval does not pay for it.
-func (r *round) interval() error {
-	gap := settle
-	if r.plan.observing() {
-		gap = settleGPU
-	}
-	runtime.GC()
-	r.edge("start")
-	declared := r.s.run.Declared
-	plan, err := r.plan.Workload.Plan(declared.Measure, declared.Warmup.Window)
-	if err != nil {
-		return err
-	}
-	vouched := r.vouchFor()
-	m0 := r.plan.Clock.Now() + record.Instant(gap)
-	m1 := m0 + record.Instant(declared.Measure)
-	r.rd.Phases.M0, r.rd.Phases.M1 = m0, m1
-	requests := slices.Concat(plan.Measured, plan.Tail)
-	b := newBatch(requests, m0, r.seq, func(i int, due record.Instant) record.Phase {
-		if i < len(plan.Measured) && due < m1 {
-			return record.PhaseMeasure
-		}
-		return record.PhaseTail
-	})
-	r.measured = b
-	r.say("measure", fmt.Sprintf("%s, %d requests", declared.Measure, len(plan.Measured)))
-	err = r.offerInterval(b, len(plan.Measured), m1)
-	r.rd.Phases.Drained = r.plan.Clock.Now()
-	vouched()
-	r.edge("end")
-	r.rd.Client.WireSHA256 = b.wireDigest(func(i int) bool { return i < len(plan.Measured) })
-	return err
-}
-
-// offerInterval sends the measured requests and the tail, ends the tail when the measured ones are done, and cuts what is
-// open at the drain limit.
-func (r *round) offerInterval(b *batch, measured int, m1 record.Instant) error {
-	releasing, stopReleasing := context.WithCancel(r.cut)
-	defer stopReleasing()
-	pending := newPending(measured)
-	r.c = (&collector{
-		writer: r.rw, broke: r.abandon, cause: r.cause,
-		seen: func(s record.Sample) {
-			if s.Seq-b.seq < measured && pending.done() {
-				stopReleasing()
-			}
-		},
-		tick: func(done, failed int, p50, p99 record.Value) {
-			r.plan.say(Progress{
-				Slot: r.rd.Slot, Slots: r.s.slot, Arm: r.rd.Arm, Pair: r.rd.Pair, Phase: "measure", Done: done, Planned: measured, Failed: failed, P50: p50, P99: p99,
-			})
-		},
-	}).start()
-	limits := r.s.run.Declared.Limits
-	tail := time.AfterFunc(r.plan.Clock.Until(m1)+tailLimit, stopReleasing)
-	defer tail.Stop()
-	drain := time.AfterFunc(r.plan.Clock.Until(m1)+limits.Drain, func() { r.abandon(errDrain) })
-	defer drain.Stop()
-	watch := newProgress(r.plan.Clock)
-	o := &offering{client: r.client, clock: r.plan.Clock, workload: r.plan.Workload, results: r.c.results, tap: watch.token}
-	defer watch.guard(limits.NoProgress, &o.open, func() { r.abandon(errStalled) })()
-	sent := false
-	err := o.run(releasing, r.cut, func() *batch {
-		if sent {
-			return nil
-		}
-		sent = true
-		return b
-	})
-	if context.Cause(r.cut) == nil || errors.Is(context.Cause(r.cut), errStalled) {
-		o.leftover(b, measured, r.cause())
-	}
-	return errors.Join(err, r.c.close())
 }
 
 // edge has the sensor read counters and processes now, outside the measured interval.

@@ -195,6 +195,15 @@ func (s *Session) failed(err error, arm record.Arm, slot, try int, log string) e
 	return nil
 }
 
+// note puts a remark on record that no rule judges.
+func (s *Session) note(id string, slot int, text string) {
+	n := record.Note{ID: id, Text: text}
+	if slot >= 0 {
+		n.Slot = &slot
+	}
+	s.run.Notes = append(s.run.Notes, n)
+}
+
 func (s *Session) journal(e record.Event) {
 	e.T = s.plan.Clock.Now()
 	// A journal that cannot be written shows again, and is reported, when run.json is saved.

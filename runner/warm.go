@@ -12,14 +12,20 @@ import (
 // then waited for, so that the measured interval meets a quiet server in its warm state.
 func (r *round) warm(ctx context.Context, decide func(record.SteadyWindow) steady.Decision) error {
 	declared := r.s.run.Declared
-	plan, err := r.plan.Workload.Plan(declared.Measure, declared.Warmup.Window)
+	plan, err := traffic(r.plan.Workload, declared)
 	if err != nil {
 		return err
 	}
 	window := record.Instant(declared.Warmup.Window)
-	start := r.plan.Clock.Now() + record.Instant(settle)
-	r.rd.Phases.Warmup = start
-	m := newMeter(start, declared.Warmup.Window, Streams(r.plan.Workload))
+	m := newMeter(0, declared.Warmup.Window, Streams(r.plan.Workload))
+	started := make(chan record.Instant, 1)
+	begin := func() record.Instant {
+		start := r.plan.Clock.Now() + record.Instant(settle)
+		r.rd.Phases.Warmup = start
+		m.begin(start)
+		started <- start
+		return start
+	}
 	releasing, stopReleasing := context.WithCancel(ctx)
 	defer stopReleasing()
 	c := (&collector{
@@ -29,10 +35,20 @@ func (r *round) warm(ctx context.Context, decide func(record.SteadyWindow) stead
 	verdict := make(chan error, 1)
 	go func() {
 		defer stopReleasing()
-		verdict <- r.judgeWindows(releasing, m, start, decide)
+		verdict <- r.judgeWindows(releasing, m, started, decide)
 	}()
 	k := 0
 	o := &offering{client: r.client, clock: r.plan.Clock, workload: r.plan.Workload, results: c.results, tap: m.event}
+	var start record.Instant
+	if declared.Load.Kind == record.ClosedLoop {
+		m.closed = true
+		o.loop = newClosedLoop(declared.Load, begin)
+	} else {
+		start = begin()
+		if declared.Load.MaxInFlight > 0 {
+			o.places = &places{free: declared.Load.MaxInFlight}
+		}
+	}
 	err = o.run(releasing, r.cut, func() *batch {
 		requests := plan.Warmup(k)
 		tokens := 0
@@ -46,12 +62,21 @@ func (r *round) warm(ctx context.Context, decide func(record.SteadyWindow) stead
 		return b
 	})
 	stopReleasing()
+	r.rate = m.rate()
 	return errors.Join(err, <-verdict, c.close())
 }
 
 // judgeWindows reads each window when it is over and asks decide.
-func (r *round) judgeWindows(ctx context.Context, m *meter, start record.Instant, decide func(record.SteadyWindow) steady.Decision) error {
+func (r *round) judgeWindows(ctx context.Context, m *meter, started <-chan record.Instant, decide func(record.SteadyWindow) steady.Decision) error {
 	exited := r.exited()
+	var start record.Instant
+	select {
+	case start = <-started:
+	case <-exited:
+		return errCrashed
+	case <-ctx.Done():
+		return nil
+	}
 	for k := 0; ; k++ {
 		end := start + record.Instant(k+1)*record.Instant(m.window)
 		timer := pauseTimer(r.plan.Clock.Until(end))

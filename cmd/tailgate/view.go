@@ -62,7 +62,7 @@ func (v *view) step(p runner.Progress) {
 	if p.Phase == "cooldown" && v.run.Declared.Cooldown == 0 {
 		return
 	}
-	if p.Phase == "measure" && p.Planned > 0 {
+	if p.Phase == "measure" && p.Planned != 0 {
 		p.Text = sofar(p)
 	}
 	v.mu.Lock()
@@ -94,7 +94,11 @@ func (v *view) passing(p runner.Progress) bool {
 }
 
 func sofar(p runner.Progress) string {
-	text := fmt.Sprintf("%d of %d requests, %d failed", p.Done, p.Planned, p.Failed)
+	of := ""
+	if p.Planned != runner.Uncounted {
+		of = fmt.Sprintf(" of %d", p.Planned)
+	}
+	text := fmt.Sprintf("%d%s requests, %d failed", p.Done, of, p.Failed)
 	if p50, ok := p.P50.Finite(); ok {
 		p99, _ := p.P99.Finite()
 		text += fmt.Sprintf(", p50 %.4g ms, p99 %.4g ms", p50, p99)

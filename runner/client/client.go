@@ -125,6 +125,7 @@ func (c *Client) Close() { c.pool.close() }
 
 // Do sends r once and reads its answer to the end. From [DialAhead] before r.Sched on it holds a connection ready; it
 // writes when the instant of the pick arrives on release, which must have room for it (the pacer must not wait for us).
+// Closing release instead withdraws the request: nothing is sent.
 // There is exactly one attempt: whatever fails is the outcome.
 //
 // The sample is complete, with one outcome class. When ctx ends, the class is "cancelled"; nothing was sent if Wrote was

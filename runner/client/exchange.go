@@ -81,36 +81,43 @@ func (x *exchange) run(release <-chan record.Instant) {
 
 // waitForDial waits until a connection should be sought. It reports whether the pick came first.
 func (x *exchange) waitForDial(release <-chan record.Instant) (picked bool) {
-	wait := x.c.o.Clock.Until(x.r.Sched) - DialAhead
-	if wait <= 0 {
-		return false
+	if wait := x.c.o.Clock.Until(x.r.Sched) - DialAhead; wait > 0 {
+		t := time.NewTimer(wait)
+		defer t.Stop()
+		select {
+		case <-t.C:
+		case at, ok := <-release:
+			return x.pick(at, ok)
+		case <-x.watch.ctx.Done():
+			x.cancelled()
+			return false
+		}
 	}
-	t := time.NewTimer(wait)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return false
-	case at := <-release:
-		x.pick(at)
-		return true
-	case <-x.watch.ctx.Done():
-		x.cancelled()
-		return false
+	if x.r.Ahead != nil && !x.r.Ahead() {
+		return x.waitForPick(release)
 	}
+	return false
 }
 
 func (x *exchange) waitForPick(release <-chan record.Instant) bool {
 	select {
-	case at := <-release:
-		x.pick(at)
-		return true
+	case at, ok := <-release:
+		return x.pick(at, ok)
 	case <-x.watch.ctx.Done():
 		x.cancelled()
 		return false
 	}
 }
 
-func (x *exchange) pick(at record.Instant) { x.s.Pick, x.s.Slot, x.watch.pick = at, at, at }
+// pick notes the release; ok is false for a request that was withdrawn instead.
+func (x *exchange) pick(at record.Instant, ok bool) bool {
+	if !ok {
+		x.unsent = outcome{record.Cut, "before it was sent: withdrawn"}
+		return false
+	}
+	x.s.Pick, x.s.Slot, x.watch.pick = at, at, at
+	return true
+}
 
 func (x *exchange) cancelled() {
 	x.unsent = outcome{record.Cut, clean("before it was sent: "+context.Cause(x.watch.ctx).Error(), maxDetail)}

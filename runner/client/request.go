@@ -20,6 +20,9 @@ type Request struct {
 	Phase record.Phase
 	// Sched is when the request is due. The connection is sought [DialAhead] before.
 	Sched record.Instant
+	// Ahead, when set, is asked [DialAhead] before the request is due whether a connection may be sought before the release:
+	// a request that will wait for a place in flight must not hold one meanwhile.
+	Ahead func() bool
 	// Wire is head and body as they are written. The head names the server's port, which differs between rounds; Body, a
 	// part of Wire, is equal in all.
 	Wire, Body []byte

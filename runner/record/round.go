@@ -98,7 +98,8 @@ type SteadyReport struct {
 
 // SteadyWindow is one warm-up window as the rule saw it.
 type SteadyWindow struct {
-	// Delivered is output tokens delivered / offered, a fraction. Latency is the token-weighted mean inter-token latency
+	// Delivered is output tokens delivered / offered, a fraction; in a closed loop, which offers what the server takes, it is
+	// tokens delivered / those of the first window that delivered any. Latency is the token-weighted mean inter-token latency
 	// in ms (mean end-to-end latency for services that do not stream).
 	Delivered Value `json:"delivered"`
 	Latency   Value `json:"latency_ms"`

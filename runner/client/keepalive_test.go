@@ -100,7 +100,7 @@ func TestOldConnectionsAreNotUsed(t *testing.T) {
 		3100 * time.Millisecond: 5,
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			c, stop := pipeClient(t)
+			c, stop := pipeClient(t, serveOK)
 			defer stop()
 			for range 5 {
 				if got := send(t, c, 0); got.Class != record.OK {
@@ -115,8 +115,8 @@ func TestOldConnectionsAreNotUsed(t *testing.T) {
 	}
 }
 
-// pipeClient is a client whose connections are pipes to a server that answers every request at once. stop ends both.
-func pipeClient(t *testing.T) (c *Client, stop func()) {
+// pipeClient is a client whose connections are pipes to a server. stop ends both.
+func pipeClient(t *testing.T, serve func(s *server, c net.Conn, br *bufio.Reader)) (c *Client, stop func()) {
 	t.Helper()
 	var serving sync.WaitGroup
 	s := &server{}
@@ -128,7 +128,7 @@ func pipeClient(t *testing.T) (c *Client, stop func()) {
 		ours, theirs := net.Pipe()
 		serving.Go(func() {
 			defer theirs.Close()
-			serveOK(s, theirs, bufio.NewReader(theirs))
+			serve(s, theirs, bufio.NewReader(theirs))
 		})
 		return ours, nil
 	}

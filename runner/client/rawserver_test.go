@@ -51,8 +51,7 @@ func serveConn(c net.Conn, kind string) {
 	answer := func() error { return errors.New("unknown kind " + kind) }
 	switch {
 	case kind == "answers":
-		whole := []byte("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nDate: Mon, 02 Jan 2006 15:04:05 GMT\r\nContent-Length: " +
-			strconv.Itoa(len(smallAnswer)) + "\r\n\r\n" + smallAnswer)
+		whole := wholeAnswer()
 		answer = func() error { _, err := c.Write(whole); return err }
 	case len(word) == 3 && word[0] == "stream":
 		n, _ := strconv.Atoi(word[1])
@@ -60,7 +59,7 @@ func serveConn(c net.Conn, kind string) {
 		answer = func() error { return writeStream(c, n, every) }
 	case len(word) == 2 && word[0] == "body":
 		n, _ := strconv.Atoi(word[1])
-		whole := []byte(okAnswer + frame(`data: {"choices":[{"index":0,"delta":{"content":"`+strings.Repeat("x", n)+`"}}]}`+"\n\n"+finishEvent+doneEvent) + "0\r\n\r\n")
+		whole := longAnswer(n)
 		answer = func() error { _, err := c.Write(whole); return err }
 	}
 	buf, held := make([]byte, 4<<10), 0
@@ -84,6 +83,17 @@ func serveConn(c net.Conn, kind string) {
 			}
 		}
 	}
+}
+
+// wholeAnswer is smallAnswer with its head, longAnswer a stream whose one token has n bytes.
+func wholeAnswer() []byte {
+	return []byte("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nDate: Mon, 02 Jan 2006 15:04:05 GMT\r\nContent-Length: " +
+		strconv.Itoa(len(smallAnswer)) + "\r\n\r\n" + smallAnswer)
+}
+
+func longAnswer(n int) []byte {
+	event := `data: {"choices":[{"index":0,"delta":{"content":"` + strings.Repeat("x", n) + `"}}]}` + "\n\n"
+	return []byte(okAnswer + frame(event+finishEvent+doneEvent) + "0\r\n\r\n")
 }
 
 // requestSize is the length of the request that b begins with, 0 while its head is incomplete.

@@ -32,7 +32,11 @@ type server struct {
 
 func newServer(tb testing.TB, serve func(s *server, c net.Conn, br *bufio.Reader)) *server {
 	tb.Helper()
-	s := &server{Listener: listen(tb)}
+	return serveOn(listen(tb), serve)
+}
+
+func serveOn(l net.Listener, serve func(s *server, c net.Conn, br *bufio.Reader)) *server {
+	s := &server{Listener: l}
 	go func() {
 		for {
 			c, err := s.Accept()

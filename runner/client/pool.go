@@ -10,6 +10,18 @@ import (
 // idleLimit is how long a connection may have been idle to be used again. Many servers close after 5 s; ours goes first.
 const idleLimit = 3 * time.Second
 
+// proofRest is how long the first connection of a pool rests before it is used again. Some servers close a connection right
+// behind a streamed answer although they announced to keep it (llama.cpp's does, after some 50 µs): whoever is quicker
+// writes into the void and blames the server for a request it never saw.
+const proofRest = 5 * time.Millisecond
+
+// What a pool knows of its server: whether connections live on after an answer.
+const (
+	unproven = iota
+	keeps
+	closes
+)
+
 // pool holds idle connections, the one used last on top. It is safe for concurrent use.
 type pool struct {
 	clock  record.Clock
@@ -17,21 +29,54 @@ type pool struct {
 	mu     sync.Mutex
 	idle   []*conn
 	closed bool
+	// proof is unproven until the first idle connection has rested, then keeps or closes. With closes none is used twice.
+	proof int
 }
 
 // take returns an idle connection, or nil. With a look it is alive as far as its socket can tell; without one the caller
 // must look before it writes.
 func (p *pool) take(looks bool) *conn {
-	for {
+	for died := false; ; died = true {
 		c := p.pop()
 		if c == nil {
+			if died {
+				p.find(closes)
+			}
 			return nil
 		}
-		if !looks || alive(c) {
+		if p.prove(c) && (!looks || alive(c)) {
 			c.reused++
 			return c
 		}
 		_ = c.Close()
+	}
+}
+
+// prove lets c rest and looks at it, once in a pool's life, and reports whether it may be used. A living connection proves
+// that the server keeps them; that it does not is found when all that were idle have died.
+func (p *pool) prove(c *conn) bool {
+	p.mu.Lock()
+	known := p.proof != unproven
+	p.mu.Unlock()
+	if known || c.sock == nil {
+		return true
+	}
+	if rest := p.clock.Until(c.idleFrom + record.Instant(proofRest)); rest > 0 {
+		<-time.After(rest)
+	}
+	if !alive(c) {
+		return false
+	}
+	p.find(keeps)
+	return true
+}
+
+// find notes what the server does with idle connections, unless that is known already.
+func (p *pool) find(what int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.proof == unproven {
+		p.proof = what
 	}
 }
 
@@ -53,7 +98,7 @@ func (p *pool) put(c *conn) {
 	c.idleFrom = p.clock.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed {
+	if p.closed || p.proof == closes {
 		_ = c.Close()
 		return
 	}

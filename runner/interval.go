@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tailgate-ci/tailgate/runner/pace"
 	"github.com/tailgate-ci/tailgate/runner/record"
 	"github.com/tailgate-ci/tailgate/runner/workload"
 )
@@ -37,7 +38,7 @@ type interval struct {
 
 // interval measures. Before it, the garbage of the warm-up is collected, so that the interval does not pay for it.
 func (r *round) interval() error {
-	defer calm()()
+	defer pace.Calm()()
 	r.edge("start")
 	declared := r.s.run.Declared
 	plan, err := traffic(r.plan.Workload, declared)

@@ -75,6 +75,7 @@ func (d *drive) run(ctx context.Context) ([]answer, error) {
 			kept = append(kept, a)
 		}
 	}()
+	defer pace.Calm()()
 	stop := d.report()
 	d.usage.clock, d.usage.pid = d.o.Clock, d.o.ServerPID
 	d.usage.watch()

@@ -1,4 +1,4 @@
-package runner
+package pace
 
 import (
 	"math"
@@ -17,11 +17,11 @@ const (
 	unknownMemory = 1 << 30
 )
 
-// calm collects garbage now and then lets the heap grow by up to 1 GiB, a quarter of the free memory at most, before the
+// Calm collects garbage now and then lets the heap grow by up to 1 GiB, a quarter of the free memory at most, before the
 // collector runs again: a short interval sees no collection at all, a long one few. A memory limit of half the free memory
 // bounds the growth, so that the server under test is not driven to swap. The returned function restores what held before;
 // it may be called more than once.
-func calm() (restore func()) {
+func Calm() (restore func()) {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

@@ -127,7 +127,7 @@ func (a *answer) write(b []byte, at mark) {
 	switch {
 	case a.mode == bodyDropped:
 	case a.over.at.Reached():
-		a.trailing += int64(len(b))
+		a.trailing += int64(a.sse.rest(b))
 	case a.mode == bodyWhole:
 		a.keep(b)
 	case a.mode == bodyLines:

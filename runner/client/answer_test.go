@@ -4,11 +4,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/tailgate-ci/tailgate/runner/client/scripttest"
 	"github.com/tailgate-ci/tailgate/runner/record"
 )
 
@@ -130,45 +128,5 @@ func TestHostileAnswersAreBounded(t *testing.T) {
 	}
 	if got := a.outcome(false); got.class != record.Malformed || a.whole != nil {
 		t.Errorf("outcome %v", got)
-	}
-}
-
-// FuzzEvent feeds bodies whole and byte by byte: no panic, and nothing but the read numbers may differ.
-func FuzzEvent(f *testing.F) {
-	for _, s := range loadScripts(f) {
-		if b := s.Body(); len(b) < 64<<10 {
-			f.Add(b, true)
-		}
-	}
-	f.Add([]byte(`{"choices":[{"message":{"content":"x"}}]}`), false)
-	f.Fuzz(func(t *testing.T, body []byte, stream bool) {
-		read := func(n int) (*answer, outcome) {
-			a := newAnswer(expectation{stream: stream, perEvent: perEventUsage})
-			for _, part := range scripttest.Cut(body, n) {
-				a.write(part, mark{1, 1})
-			}
-			a.close(mark{2, 2})
-			return a, a.outcome(false)
-		}
-		a, whole := read(0)
-		b, pieces := read(1)
-		if whole != pieces {
-			t.Fatalf("whole %v, in bytes %v", whole, pieces)
-		}
-		if diff := cmp.Diff(a.report(), b.report()); diff != "" {
-			t.Fatal(diff)
-		}
-		if !utf8.ValidString(whole.detail) || len(whole.detail) > maxDetail || (whole.class == record.OK) != (whole.detail == "") {
-			t.Fatalf("detail %q", whole.detail)
-		}
-		checkStream(t, a)
-	})
-}
-
-func checkStream(t *testing.T, a *answer) {
-	t.Helper()
-	st := a.stream(0, a.tally().perEvent)
-	if len(st.T) != a.payloads || st.N != nil && len(st.N) != a.payloads || a.payloads > a.events {
-		t.Fatalf("%d events, %d payloads, stream %+v", a.events, a.payloads, st)
 	}
 }

@@ -2,6 +2,7 @@ package scripttest
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -28,6 +29,9 @@ type Script struct {
 	// Expected is expected.json, nil for a script that was not loaded.
 	Expected []byte
 }
+
+// MaxBody bounds what a script may write, in bytes.
+const MaxBody = 64 << 20
 
 // Step is one line of the timeline: a write, or the end.
 type Step struct {
@@ -79,7 +83,9 @@ func Parse(text string) (Script, error) {
 			last := &s.Steps[len(s.Steps)-1]
 			var more []byte
 			more, err = terms(line)
-			last.Data = append(last.Data, more...)
+			if last.Data = append(last.Data, more...); len(last.Data) > MaxBody {
+				err = errors.New("too much for one write")
+			}
 		default:
 			err = s.head(line)
 		}
@@ -151,6 +157,9 @@ func (s *Script) timeline(line string) error {
 			return err
 		}
 	}
+	if n := len(s.Steps); n > 0 && st.At < s.Steps[n-1].At {
+		return errors.New("time goes backwards")
+	}
 	s.Steps = append(s.Steps, st)
 	return nil
 }
@@ -174,6 +183,9 @@ func terms(line string) ([]byte, error) {
 		text, err := strconv.Unquote(literal)
 		if err != nil {
 			return nil, err
+		}
+		if times < 0 || len(text) > 0 && times > MaxBody/len(text) || len(out)+times*len(text) > MaxBody {
+			return nil, errors.New("too much for one write")
 		}
 		out = append(out, bytes.Repeat([]byte(text), times)...)
 		line = line[len(literal):]

@@ -16,7 +16,7 @@ func eventOf() map[string]string {
 		"tgi":                "data:" + `{"index":1,"token":{"id":101,"text":" hello","logprob":-0.5,"special":false},"generated_text":null,"details":null}` + "\n\n",
 		"triton-generate":    "data: " + `{"model_name":"m","model_version":"1","sequence_end":false,"sequence_id":0,"sequence_start":false,"text_output":" hello"}` + "\n\n",
 		"llamacpp":           "data: " + `{"index":0,"content":" hello","tokens":[22172],"stop":false,"id_slot":0,"tokens_predicted":7,"tokens_evaluated":31}` + "\n\n",
-		"http-json":          "data: " + `{"outputs":[{"text":" hello","n":1}],"usage":{"in":3,"out":1}}` + "\n\n",
+		"http-json":          "data: " + `{"results":[{"text":" hello","n":1}],"usage":{"in":3,"out":1}}` + "\n\n",
 	}
 }
 
@@ -30,7 +30,7 @@ func streamed(tb testing.TB, name string, tokens int) expectation {
 	want := expectation{speaks: d, stream: true, layout: d.layout, choices: 1, planned: tokens}
 	if name == "http-json" {
 		want.layout = inEvents
-		if want.pointers, err = parsePointers(Pointers{Text: "/outputs/0/text", Error: "/error", NIn: "/usage/in", NOut: "/usage/out"}); err != nil {
+		if want.pointers, err = parsePointers(Pointers{Text: "/results/0/text", Error: "/error", NIn: "/usage/in", NOut: "/usage/out"}); err != nil {
 			tb.Fatal(err)
 		}
 	}
@@ -134,3 +134,6 @@ func BenchmarkNDJSON(b *testing.B) {
 		})
 	}
 }
+
+// cutUp cuts a text into pieces.
+func cutUp(text string, piece int) [][]byte { return scripttest.Cut([]byte(text), piece) }

@@ -306,6 +306,7 @@ func (a *answer) close(at mark) {
 		a.closeStream(at)
 	case bodyEvents:
 		a.closeStream(at)
+	case bodyUnknown, bodyDropped:
 	}
 }
 

@@ -17,12 +17,17 @@ import (
 // outcome with a detail when it is a failure, never a success without output, the same whatever the cut, and no more kept
 // than the limit of one event.
 
-func FuzzDialectOpenAIChat(f *testing.F)        { fuzzDialect(f, "openai-chat", expectation{}) }
+func FuzzDialectOpenAIChat(f *testing.F) { fuzzDialect(f, "openai-chat", expectation{}) }
+
 func FuzzDialectOpenAICompletions(f *testing.F) { fuzzDialect(f, "openai-completions", expectation{}) }
-func FuzzDialectOllama(f *testing.F)            { fuzzDialect(f, "ollama", expectation{}) }
-func FuzzDialectTGI(f *testing.F)               { fuzzDialect(f, "tgi", expectation{}) }
-func FuzzDialectTritonGenerate(f *testing.F)    { fuzzDialect(f, "triton-generate", expectation{}) }
-func FuzzDialectLlamaCPP(f *testing.F)          { fuzzDialect(f, "llamacpp", expectation{}) }
+
+func FuzzDialectOllama(f *testing.F) { fuzzDialect(f, "ollama", expectation{}) }
+
+func FuzzDialectTGI(f *testing.F) { fuzzDialect(f, "tgi", expectation{}) }
+
+func FuzzDialectTritonGenerate(f *testing.F) { fuzzDialect(f, "triton-generate", expectation{}) }
+
+func FuzzDialectLlamaCPP(f *testing.F) { fuzzDialect(f, "llamacpp", expectation{}) }
 
 // FuzzPerEventTokens reads running counts and logprobs beside the text.
 func FuzzPerEventTokens(f *testing.F) {

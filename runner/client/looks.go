@@ -97,7 +97,7 @@ func (d *dialect) looksLike(body []byte) string {
 
 // refusal finds in the message of a refused request the field that another dialect would have sent.
 func (d *dialect) refusal(message []byte) string {
-	text := strings.ToLower(string(message))
+	text := strings.ToLower(faultText(message))
 	if !strings.Contains(text, "missing") && !strings.Contains(text, "required") {
 		return ""
 	}

@@ -11,7 +11,9 @@ import (
 func (s *scribe) context() block {
 	inner := []block{s.workloadLine(), s.tokensLine(), s.warmupLine(), s.armLine(record.Base), s.armLine(record.Head)}
 	inner = append(inner, s.gpuLines()...)
-	inner = append(inner, s.hostLine(), s.policyLine(), s.toolLine())
+	inner = append(inner, s.hostLine())
+	inner = append(inner, s.generatorLines()...)
+	inner = append(inner, s.policyLine(), s.toolLine())
 	for _, n := range s.run.Notes {
 		inner = append(inner, line(say("Note "), quote(n.ID, 40), say(": "), quote(n.Text, messageCap)))
 	}

@@ -80,8 +80,24 @@ func aRound(slot int, arm record.Arm) record.Round {
 			Reasons: map[string]int{"power_cap": 44},
 			Procs:   []record.GPUProc{{PID: 4000 + slot, MemB: record.Of(20 << 30), Kind: "compute", Ours: true}},
 		}}},
-		Client: record.ClientReport{PacerLagP50: record.Of(0.05), PacerLagP99: record.Of(0.4), PacerLagMax: record.Of(1.2)},
+		Client: aClient(slot),
 		Tokens: record.FromUsage, OutTokens: record.Of(663264),
+	}
+}
+
+// aClient is the evidence of a load generator that had nothing else to do.
+func aClient(slot int) record.ClientReport {
+	return record.ClientReport{
+		PacerLagP50: record.Of(0.05), PacerLagP99: record.Of(0.4), PacerLagMax: record.Of(1.2), Dialled: 40, Reused: 5000,
+		CPU: record.Of(0.118), CPUMax: record.Of(0.31), CPUHeld: record.Of(0.12), SchedP99: record.Of(0.131072), SendRate: record.Of(0.0004), GCPause: record.Of(4.1),
+		Canary: record.CanaryReport{Events: 7200, P50: record.Of(0.06), P99: record.Of(0.3), Max: record.Of(2.1 + float64(slot)/10)},
+		Floor: record.Floor{
+			Streams: 98, Seconds: 2, TTFTP50: record.Of(0.12), TTFTP99: record.Of(0.9), GapP50: record.Of(0.02), GapP99: record.Of(0.4),
+		},
+		Host: record.ClientHost{
+			Cores: "0-3", Count: 4, Governor: "performance", SHA256: "a3086bbccc778809cfbb544926555bc4a655f56e16128d8e8ae4380d1e4ca25e",
+			Pacing: "real-time priority 1, timer slack 1 ns", RTT: record.Of(0.037),
+		},
 	}
 }
 
@@ -250,6 +266,8 @@ func noGPUScenario() scenario {
 	run.Environment.GPUs, run.Environment.GPUReason = nil, "driver library absent in this container"
 	for i := range run.Rounds {
 		run.Rounds[i].Machine = record.State{GPUReason: "driver library absent in this container"}
+		// Also a run of before the load generator gave more evidence than this.
+		run.Rounds[i].Client = record.ClientReport{PacerLagP50: record.Of(0.05), PacerLagP99: record.Of(0.4), PacerLagMax: record.Of(1.2)}
 	}
 	return scenario{"no-gpu", run, j}
 }

@@ -270,13 +270,20 @@ func warmed(rd *record.Round) string {
 // lag vouches for the load: were requests released when they were due?
 func lag(rd *record.Round) string {
 	x, ok := rd.Client.PacerLagP99.Finite()
+	also := vouched(func(unit string, figure func(*record.ClientReport) record.Value) (text, reason string) {
+		y, there := figure(&rd.Client).Finite()
+		if !there {
+			return "", figure(&rd.Client).Reason()
+		}
+		return figureText(y, unit), ""
+	})
 	switch {
 	case !ok:
 		return "generator lag " + missing(rd.Client.PacerLagP99.Reason())
 	case x > lateWarning:
-		return fmt.Sprintf("generator late: p99 lag %s (warned from %d ms)", amount(x, "ms"), lateWarning)
+		return fmt.Sprintf("generator late: p99 lag %s (warned from %d ms; %s)", amount(x, "ms"), lateWarning, also)
 	default:
-		return "generator on time (p99 lag " + amount(x, "ms") + ")"
+		return "generator on time (p99 lag " + amount(x, "ms") + ", " + also + ")"
 	}
 }
 
@@ -284,10 +291,13 @@ func lag(rd *record.Round) string {
 func (s *scribe) loadContext() block {
 	inner := []block{s.workloadLine(), s.tokensLine(), s.warmupLine()}
 	inner = append(inner, s.gpuLines()...)
-	inner = append(inner, s.hostLine(), s.policyLine(), s.toolLine())
+	inner = append(inner, s.hostLine())
+	inner = append(inner, s.generatorLines()...)
+	inner = append(inner, s.policyLine(), s.toolLine())
 	for _, n := range s.run.Notes {
 		inner = append(inner, line(say("Note "), quote(n.ID, 40), say(": "), quote(n.Text, messageCap)))
 	}
+	inner = slices.DeleteFunc(inner, func(b block) bool { return len(b.line) == 0 })
 	return section("Context", true, inner...)
 }
 

@@ -129,30 +129,6 @@ func (s *scribe) drift() string {
 
 func abs(x float64) float64 { return max(x, -x) }
 
-// lateWarning is the pacer lag at p99, in ms, from which the generator is not called on time.
-const lateWarning = 2
-
-// generator vouches for the load: were requests released when they were due?
-func (s *scribe) generator() string {
-	worst, slot, seen := 0.0, 0, false
-	for _, r := range s.run.Rounds {
-		if _, isVoid := s.void[r.Slot]; isVoid {
-			continue
-		}
-		if lag, ok := r.Client.PacerLagP99.Finite(); ok && (!seen || lag > worst) {
-			worst, slot, seen = lag, r.Slot, true
-		}
-	}
-	switch {
-	case !seen:
-		return "generator lag n/a (no valid round)"
-	case worst > lateWarning:
-		return fmt.Sprintf("generator late: p99 lag %s in slot %d (warned from %d ms)", amount(worst, "ms"), slot, lateWarning)
-	default:
-		return "generator on time (p99 lag " + amount(worst, "ms") + ")"
-	}
-}
-
 // warnings are what the judge wants said although it did not decide.
 func (s *scribe) warnings() []block {
 	var blocks []block

@@ -63,6 +63,8 @@ type flight struct {
 	encoded atomic.Pointer[client.Request]
 	// sched and pick are instants: when it was due, and when it was released.
 	sched, pick atomic.Int64
+	// inFlight is true while the request may use the network.
+	inFlight atomic.Bool
 	// settled is true once nobody waits for this request any more.
 	settled atomic.Bool
 	// reported is true once the request's result was handed over; read after all flights have ended.
@@ -72,6 +74,9 @@ type flight struct {
 	latest  record.Instant
 	aborted bool
 }
+
+// released reports whether the request was let go and not taken back.
+func (f *flight) released() bool { return f.pick.Load() != 0 && f.stage.Load() != stageWithdrawn }
 
 func newBatch(requests []workload.Request, start record.Instant, seq int, phase func(int, record.Instant) record.Phase) *batch {
 	b := &batch{

@@ -166,6 +166,7 @@ func (l *closedLoop) free(since record.Instant) {
 		l.idle = append(l.idle, since)
 		l.runDry(since)
 		l.mu.Unlock()
+		l.check()
 		return
 	}
 	l.send(t, since)
@@ -182,14 +183,14 @@ func (l *closedLoop) send(t turnRef, sched record.Instant) {
 }
 
 // over rests the slot of a request that has ended.
-func (l *closedLoop) over(s record.Sample) {
-	if s.Phase == record.PhaseMeasure {
-		l.mu.Lock()
+func (l *closedLoop) over(t turnRef, end record.Instant) {
+	l.mu.Lock()
+	if l.phaseLocked(record.Instant(t.b.flights[t.i].sched.Load())) == record.PhaseMeasure {
 		l.measured--
-		l.mu.Unlock()
-		l.check()
 	}
-	since := s.End
+	l.mu.Unlock()
+	l.check()
+	since := end
 	if !since.Reached() {
 		since = l.o.clock.Now()
 	}

@@ -244,50 +244,67 @@ func (o *offering) depart(t turnRef, pick record.Instant) {
 		o.places.enter(t)
 		return
 	}
-	o.inFlight.Add(1)
-	t.b.flights[t.i].gate <- pick
+	o.goOn(t, pick)
 }
 
 // grant gives a request that waited for a place the use of the network.
-func (o *offering) grant(t turnRef) {
+func (o *offering) grant(t turnRef) { o.goOn(t, o.clock.Now()) }
+
+func (o *offering) goOn(t turnRef, at record.Instant) {
+	f := &t.b.flights[t.i]
+	f.inFlight.Store(true)
 	o.inFlight.Add(1)
-	t.b.flights[t.i].gate <- o.clock.Now()
+	f.gate <- at
 }
 
-// fly is the goroutine of one request.
+// fly is the goroutine of one request. What depends on its end hears of it when the answer is over, which may be before
+// the connection is clean.
 func (o *offering) fly(t turnRef, r *client.Request) {
 	f := &t.b.flights[t.i]
+	over := false
+	r.Ended = func(end record.Instant, ok bool) {
+		if !over && f.released() {
+			over = true
+			o.over(t, end, ok)
+		}
+	}
 	sample, stream := o.client.Do(o.cut, r, f.gate)
-	pick := record.Instant(f.pick.Load())
-	if sample.Pick.Reached() {
+	if !f.released() {
+		o.leave(t.b)
+		return
+	}
+	sample.Pick, sample.Sched = record.Instant(f.pick.Load()), record.Instant(f.sched.Load())
+	sample.Phase = t.b.phase(t.i, sample.Sched)
+	r.Ended(sample.End, sample.Class == record.OK)
+	f.reported = true
+	o.results <- result{sample, stream}
+	o.leave(t.b)
+}
+
+// over passes on what a request held, and what waited for it.
+func (o *offering) over(t turnRef, end record.Instant, ok bool) {
+	if t.b.flights[t.i].inFlight.CompareAndSwap(true, false) {
 		o.inFlight.Add(-1)
 		if o.places != nil {
 			o.places.leave()
 		}
 	}
-	if !pick.Reached() || f.stage.Load() == stageWithdrawn {
-		o.leave(t.b)
-		return
-	}
-	sample.Pick, sample.Sched = pick, record.Instant(f.sched.Load())
-	sample.Phase = t.b.phase(t.i, sample.Sched)
-	f.reported = true
-	o.results <- result{sample, stream}
-	o.over(t, sample)
+	o.wake(t, end, ok)
+	t.b.settle(t.i)
 	if o.loop != nil {
-		o.loop.over(sample)
+		o.loop.over(t, end)
 	}
 }
 
-// over wakes the turns that waited for a request, or aborts them when it failed.
-func (o *offering) over(t turnRef, ended record.Sample) {
+// wake has the turns follow that waited for a request, or aborts them when it failed.
+func (o *offering) wake(t turnRef, end record.Instant, ok bool) {
 	b := t.b
 	for _, j := range b.followers(t.i) {
 		o.mu.Lock()
 		f := &b.flights[j]
 		f.waiting--
-		f.latest = max(f.latest, ended.End)
-		f.aborted = f.aborted || ended.Class != record.OK
+		f.latest = max(f.latest, end)
+		f.aborted = f.aborted || !ok
 		ready, aborted, latest := f.waiting == 0, f.aborted, f.latest
 		o.mu.Unlock()
 		if !ready {
@@ -303,8 +320,6 @@ func (o *offering) over(t turnRef, ended record.Sample) {
 		}
 		o.follow(turnRef{b, j}, due)
 	}
-	b.settle(t.i)
-	o.leave(b)
 }
 
 // follow has a turn sent at its due time. While its conversation thinks it holds an entry of the agenda and nothing else.
@@ -347,8 +362,9 @@ func (o *offering) abort(t turnRef) {
 		InPlanned: turn.InTokens, OutPlanned: turn.Out.Tokens,
 	}
 	o.results <- result{sample, record.Stream{Seq: sample.Seq}}
-	sample.End = due
-	o.over(t, sample)
+	o.wake(t, due, false)
+	b.settle(t.i)
+	o.leave(b)
 }
 
 // withdraw takes back everything that was not released. Of those that wait for a place, measured requests keep waiting.

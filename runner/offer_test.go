@@ -28,6 +28,8 @@ type fakeSender struct {
 	// takes is how long request seq takes once it may go; fails how it ends, ok when nil.
 	takes func(seq int) time.Duration
 	fails func(seq int) record.Outcome
+	// lingers is how long a connection stays open after an answer.
+	lingers time.Duration
 
 	mu sync.Mutex
 	// waiting are the requests that hold a goroutine, before and after their release; flying those released.
@@ -66,6 +68,11 @@ func (s *fakeSender) Do(ctx context.Context, r *client.Request, release <-chan r
 	out.End, out.Class, out.Detail = s.clock.Now(), record.OK, ""
 	if s.fails != nil {
 		out.Class = s.fails(r.Seq)
+	}
+	if s.lingers > 0 {
+		// An answer that is over while its connection is not: Do hears that at once, and returns later.
+		r.Ended(out.End, out.Class == record.OK)
+		time.Sleep(s.lingers)
 	}
 	return out, record.Stream{Seq: r.Seq}
 }
@@ -407,4 +414,40 @@ func TestTurnThatCannotBeSerialised(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What waits for an answer goes on at its end, not when its connection is clean 100 ms later.
+func TestEndOfAnAnswerIsHeardAtOnce(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		places   int
+		requests []workload.Request
+		want     []time.Duration
+		of       func(record.Sample) record.Instant
+	}{
+		{"next turn", 0, chain(0, 50*milli), []time.Duration{0, 200 * milli, 450 * milli}, func(s record.Sample) record.Instant { return s.Pick }},
+		{"next place", 1, single(3, 0), []time.Duration{0, 200 * milli, 400 * milli}, func(s record.Sample) record.Instant { return s.Slot }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				clock := record.NewClock()
+				o := &offering{client: &fakeSender{clock: clock, takes: always(200 * milli), lingers: 100 * milli}, clock: clock}
+				if tt.places > 0 {
+					o.places = &places{free: tt.places}
+				}
+				m0 := clock.Now()
+				got := offered(t, o, t.Context(), newBatch(tt.requests, m0, 0, measured))
+				if diff := cmp.Diff(tt.want, since(m0, got, tt.of)); diff != "" {
+					t.Error(diff)
+				}
+			})
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		fake := &fakeSender{clock: record.NewClock(), takes: always(200 * milli), lingers: 100 * milli}
+		_, m0, got := loopOver(t, fake, record.Load{Concurrency: 1}, 500*milli, single(10, 0))
+		if diff := cmp.Diff([]time.Duration{0, 200 * milli, 400 * milli}, since(m0, only(got, record.PhaseMeasure), sched)); diff != "" {
+			t.Errorf("next slot: %s", diff)
+		}
+	})
 }

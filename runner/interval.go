@@ -16,14 +16,6 @@ import (
 // those that were not are serialised for it afterwards.
 const digested = 10_000
 
-// traffic lays out the requests of a round. A closed loop may come to send any of the workload, so its interval is all of it.
-func traffic(w *workload.Workload, d record.Declared) (*workload.Plan, error) {
-	if d.Load.Kind == record.ClosedLoop {
-		return w.Plan(w.Span(), d.Warmup.Window)
-	}
-	return w.Plan(d.Measure, d.Warmup.Window)
-}
-
 // interval is the measured part of a round under way.
 type interval struct {
 	r *round
@@ -41,7 +33,7 @@ func (r *round) interval() error {
 	defer pace.Calm()()
 	r.edge("start")
 	declared := r.s.run.Declared
-	plan, err := traffic(r.plan.Workload, declared)
+	plan, err := Traffic(r.plan.Workload, declared)
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 // then waited for, so that the measured interval meets a quiet server in its warm state.
 func (r *round) warm(ctx context.Context, decide func(record.SteadyWindow) steady.Decision) error {
 	declared := r.s.run.Declared
-	plan, err := traffic(r.plan.Workload, declared)
+	plan, err := Traffic(r.plan.Workload, declared)
 	if err != nil {
 		return err
 	}

@@ -141,12 +141,16 @@ func (c *comparison) resolve(ctx context.Context) error {
 	return nil
 }
 
-// fits checks that a round of this workload can carry the policy.
+// fits checks that a round of this workload can carry the policy, and that this machine can carry the load. How many
+// requests a closed loop sends is up to the server; the judge counts them again when they are measured.
 func (c *comparison) fits() error {
-	measure, window := time.Duration(c.file.Load.Measure), time.Duration(c.file.Warmup.Window)
-	plan, err := c.workload.Plan(measure, window)
+	declared := declare(c.file, c.judge, "", c.gpu)
+	plan, err := runner.Traffic(c.workload, declared)
 	if err != nil {
 		return usage(err, "shorten load.measure, or build a longer workload")
+	}
+	if err := runner.Check(c.workload, declared); err != nil {
+		return usage(err, "")
 	}
 	if _, _, err := gate.Gateable(c.judge, len(plan.Measured), c.streams()); err != nil {
 		return usage(err, "")
@@ -169,10 +173,11 @@ func (c *comparison) planned(notes []string) *record.Run {
 	if c.file.Arms.Present() {
 		kind = record.KindSwitch
 	}
+	declared := declare(c.file, c.judge, c.id, c.gpu)
 	run := &record.Run{
 		Schema: record.Schema, ID: c.id, Kind: kind, Status: record.StatusPlanned, Epoch: c.clock.Epoch(), Tailgate: tool(),
-		Command: c.app.masked(c.args), Declared: declare(c.file, c.judge, c.id, c.gpu),
-		Workload:    c.workload.Info(time.Duration(c.file.Load.Measure)),
+		Command: c.app.masked(c.args), Declared: declared,
+		Workload:    c.workload.Info(runner.Stretch(c.workload, declared)),
 		Environment: record.Environment{Runner: c.runner},
 		Fidelity:    c.workload.Fidelity(),
 	}

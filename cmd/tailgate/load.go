@@ -121,13 +121,12 @@ func (l *loading) plan(args []string) error {
 	if err != nil {
 		return usage(err, "")
 	}
-	measure := time.Duration(l.file.Load.Measure)
-	if _, err := l.workload.Plan(measure, time.Duration(l.file.Warmup.Window)); err != nil {
-		return usage(err, "shorten --measure, or build a longer workload")
-	}
 	l.policy = policyOf(l.file, "optional")
 	id := newID()
 	declared := declare(l.file, l.policy, id, "optional")
+	if _, err := runner.Traffic(l.workload, declared); err != nil {
+		return usage(err, "shorten --measure, or build a longer workload")
+	}
 	declared.Order, declared.Looks = []record.Arm{record.Head}, nil
 	declared.Policy.Path = "policy.yaml"
 	l.api = runner.API{
@@ -135,7 +134,7 @@ func (l *loading) plan(args []string) error {
 	}
 	l.run = &record.Run{
 		Schema: record.Schema, ID: id, Kind: record.KindLoad, Status: record.StatusPlanned, Epoch: l.clock.Epoch(), Tailgate: tool(),
-		Command: l.app.masked(args), Declared: declared, Workload: l.workload.Info(measure), Fidelity: l.workload.Fidelity(),
+		Command: l.app.masked(args), Declared: declared, Workload: l.workload.Info(runner.Stretch(l.workload, declared)), Fidelity: l.workload.Fidelity(),
 		Arms: record.Arms{Head: &record.ArmInfo{URL: maskURL(l.url)}},
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/tailgate-ci/tailgate/runner"
 	"github.com/tailgate-ci/tailgate/runner/client"
 	"github.com/tailgate-ci/tailgate/runner/record"
 	"github.com/tailgate-ci/tailgate/runner/workload"
@@ -17,7 +18,7 @@ import (
 // server is asked and read in the right way. What the command line can mend is exit 2; a server that is there and does not
 // serve is exit 4.
 func (l *loading) ask(ctx context.Context) error {
-	if err := client.CheckStreams(max(l.file.Load.Concurrency, l.file.Load.MaxInFlight)); err != nil {
+	if err := runner.Check(l.workload, l.run.Declared); err != nil {
 		return usage(err, "")
 	}
 	c, err := client.New(client.Options{
@@ -57,8 +58,7 @@ const maxEncoded = 500
 
 // encodes serialises requests of the plan, spread evenly: what cannot be sent must not end the round in its middle.
 func (l *loading) encodes(c *client.Client) error {
-	d := l.run.Declared
-	plan, err := l.workload.Plan(d.Measure, d.Warmup.Window)
+	plan, err := runner.Traffic(l.workload, l.run.Declared)
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package runner
 import (
 	"container/heap"
 	"context"
-	"runtime"
 	"sync"
 	"time"
 
@@ -15,12 +14,16 @@ import (
 // waiting, which nothing interrupts.
 const near = 2 * time.Millisecond
 
+// blind is how long exact waiting goes on without a look at what was entered meanwhile.
+const blind = 250 * time.Microsecond
+
 // agenda calls functions at instants that become known only while a round runs: turns whose predecessor has ended, slots
 // that have rested. One entry is a few words, so that thousands of conversations may think at the same time. It is safe for
 // concurrent use.
 type agenda struct {
 	clock record.Clock
-	wait  pace.Wait
+	// wait is nil for exact waiting on a claimed thread.
+	wait pace.Wait
 
 	mu     sync.Mutex
 	items  entries
@@ -66,17 +69,17 @@ func (a *agenda) at(at record.Instant, do, dropped func()) {
 
 // run keeps the agenda until ctx ends, on a thread of its own.
 func (a *agenda) run(ctx context.Context) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
+	wait, done := exactly(a.wait)
+	defer done()
 	for {
 		at, ok := a.earliest()
-		if wait := a.clock.Until(at) - near; !ok || wait > 0 {
-			if !a.doze(ctx, ok, wait) {
+		if left := a.clock.Until(at) - near; !ok || left > 0 {
+			if !a.doze(ctx, ok, left) {
 				return
 			}
 			continue
 		}
-		if a.wait(ctx, a.clock, at) != nil {
+		if wait(ctx, a.clock, min(at, a.clock.Now()+record.Instant(blind))) != nil {
 			return
 		}
 		a.callDue()

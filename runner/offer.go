@@ -45,7 +45,7 @@ type offering struct {
 	results  chan<- result
 	// tap sees each payload event as it arrives; nil when nobody looks.
 	tap func(prev, now record.Instant)
-	// wait is how the pacer waits; nil for exact waiting on a thread of its own.
+	// wait is how the pacer waits; nil for exact waiting on a claimed thread.
 	wait pace.Wait
 	// places bounds the requests in flight; nil for no bound. loop makes the offering a closed loop.
 	places *places
@@ -100,9 +100,6 @@ func (o *offering) run(releasing, cut context.Context, next func() *batch) error
 func (o *offering) begin(releasing, cut context.Context) {
 	o.cut = cut
 	o.releasing, o.halt = context.WithCancel(releasing)
-	if o.wait == nil {
-		o.wait = pace.Precise
-	}
 	o.agenda = newAgenda(o.clock, o.wait)
 	o.batches = map[*batch]bool{}
 	if o.places != nil {
@@ -111,6 +108,15 @@ func (o *offering) begin(releasing, cut context.Context) {
 	if o.loop != nil {
 		o.loop.o = o
 	}
+}
+
+// exactly returns wait or, when that is nil, exact waiting on a thread claimed for the calling goroutine until done.
+func exactly(wait pace.Wait) (_ pace.Wait, done func()) {
+	if wait != nil {
+		return wait, func() {}
+	}
+	t := pace.Claim()
+	return t.Wait, t.Release
 }
 
 // pace prepares and releases the batches of an open loop on two goroutines.
@@ -122,7 +128,9 @@ func (o *offering) pace(next func() *batch) {
 		}
 	})
 	o.flying.Go(func() {
-		pacer := pace.Pacer{Clock: o.clock, Wait: o.wait}
+		wait, done := exactly(o.wait)
+		defer done()
+		pacer := pace.Pacer{Clock: o.clock, Wait: wait}
 		for b := range release {
 			// The only error is that of a context that ended.
 			_ = pacer.Run(o.releasing, b.due, func(k int, pick record.Instant) {

@@ -79,6 +79,7 @@ var foreign = []struct{ library, room, why string }{
 	{"github.com/NVIDIA/go-nvml", "cmd/tailgate-nvml", "cgo and the driver stay out of the main command"},
 	{"github.com/google/go-github", "internal/actions", "only the postman talks to GitHub"},
 	{"github.com/sethvargo/go-githubactions", "internal/actions", "only the postman talks to the Actions runner"},
+	{"github.com/go-json-experiment/json", "runner/client", "stream events are the one place where encoding/json costs too much"},
 	{"github.com/HdrHistogram/hdrhistogram-go", "runner/record", "one place owns the histogram's precision"},
 	{"github.com/parquet-go/parquet-go", "gate/report/export", "one place writes the format"},
 }

@@ -17,6 +17,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tailgate-ci/tailgate/gate"
+	"github.com/tailgate-ci/tailgate/runner/client"
+	"github.com/tailgate-ci/tailgate/runner/workload"
 )
 
 var update = flag.Bool("update", false, "write generated pages anew")
@@ -47,6 +49,31 @@ func TestExitCodePage(t *testing.T) {
 	}
 	if diff := cmp.Diff(string(got), b.String()); diff != "" {
 		t.Errorf("docs/exit-codes.md is stale (run with -update):\n%s", diff)
+	}
+}
+
+// The page of the dialects names each one, and its example is a file that can be run.
+func TestDialectPage(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "dialects.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range client.Dialects() {
+		if !strings.Contains(string(page), "| `"+name+"`") {
+			t.Errorf("docs/dialects.md has no row for %s", name)
+		}
+	}
+	_, after, _ := strings.Cut(string(page), "```yaml\n")
+	example, _, _ := strings.Cut(after, "```")
+	f, err := parsePolicy([]byte(example))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Runnable(); err != nil {
+		t.Error(err)
+	}
+	if api, err := apiOf(f, &workload.Workload{}); err != nil || api.Settings.Pointers.NOut != "/usage/output" {
+		t.Errorf("%+v, %v", api, err)
 	}
 }
 

@@ -9,9 +9,13 @@
 // body is taken apart by small decoders that are pushed the bytes of one read at a time, so that an event carries the
 // stamp of the read that completed it and of no later one.
 //
-// The path of a byte: conn stamps it, framing (chunks, length, close) strips the transfer coding, sse cuts the body into
-// events, answer reads from an event what it must know at once (payload, finish, usage, error), and conclude turns the
-// whole into one outcome class. Each stage is a file and knows only the next one.
+// The path of a byte: conn stamps it, framing (chunks, length, close) strips the transfer coding, sse or lines cuts the body
+// into events, the dialect reads one event by walking over it, answer keeps what must be known at once (payload, finish,
+// usage, error), and conclude turns the whole into one outcome class. Each stage is a file and knows only the next one; an
+// event of an answer no longer than planned allocates nothing.
+//
+// A dialect is a file with one function and a line in the table of dialect.go. It says where and in which words a request is
+// put, and fills an event from a walk; what an event then means is the same for all of them.
 //
 // The package touches the network and its own clock, nothing else: no environment, no log, and of files only those in
 // which the kernel names its local ports (preflight.go). It imports runner/record for its results and, in encode.go alone,

@@ -1,8 +1,6 @@
 package runner
 
 import (
-	"runtime"
-	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -93,57 +91,4 @@ func TestPeakInFlight(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestFreeMemory(t *testing.T) {
-	const meminfo = "MemTotal:       16384 kB\nMemFree:   1 kB\nMemAvailable:    2048 kB\n"
-	if n, ok := available(meminfo); n != 2<<20 || !ok {
-		t.Errorf("available %d, %t", n, ok)
-	}
-	for _, text := range []string{"", "MemAvailable:\n", "MemAvailable: many kB\n", "MemFree: 1 kB\n"} {
-		if _, ok := available(text); ok {
-			t.Errorf("%q was read", text)
-		}
-	}
-	for _, tt := range []struct {
-		limit, used string
-		want        uint64
-	}{{"1000\n", "400\n", 600}, {"1000", "1400", 0}, {"max\n", "5\n", 1<<64 - 1}, {"", "", 1<<64 - 1}} {
-		if got := leftOf(tt.limit, tt.used); got != tt.want {
-			t.Errorf("limit %q, used %q: %d left, want %d", tt.limit, tt.used, got, tt.want)
-		}
-	}
-}
-
-// What a measured interval changes of the runtime is undone, and while it holds, garbage of the size of an ordinary round
-// causes no collection.
-func TestCalmHeap(t *testing.T) {
-	percent, limit := gcSettings()
-	restore := calm()
-	before := collections()
-	var keep [][]byte
-	for range 32 {
-		keep = append(keep, make([]byte, 1<<20))
-	}
-	if n := collections() - before; n != 0 {
-		t.Errorf("%d collections for %d MiB", n, len(keep))
-	}
-	restore()
-	restore()
-	if p, l := gcSettings(); p != percent || l != limit {
-		t.Errorf("GC percent %d and limit %d afterwards, were %d and %d", p, l, percent, limit)
-	}
-}
-
-// gcSettings reads the settings of the collector, which can only be read by setting them.
-func gcSettings() (percent int, limit int64) {
-	percent = debug.SetGCPercent(100)
-	debug.SetGCPercent(percent)
-	return percent, debug.SetMemoryLimit(-1)
-}
-
-func collections() uint32 {
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.NumGC
 }

@@ -44,6 +44,8 @@ type round struct {
 	client *client.Client
 	// url is where the server answers.
 	url string
+	// flights are the warm-up's requests, for their largest number in flight.
+	flights flights
 	// cut aborts everything in flight, with the reason as its cause.
 	cut     context.Context
 	abandon context.CancelCauseFunc

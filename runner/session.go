@@ -24,6 +24,8 @@ type Session struct {
 	slot  int
 	pair  int
 	rerun int
+	// peak is the largest number of requests in flight while the arms were conditioned; 0 when they were not.
+	peak int
 }
 
 // NewSession prepares a session; nothing runs yet.
@@ -148,6 +150,7 @@ func (s *Session) condition(ctx context.Context) error {
 		if err := r.condition(ctx, record.Instant(step.long)); err != nil {
 			return err
 		}
+		s.peak = max(s.peak, r.flights.peak())
 	}
 	return nil
 }

@@ -185,6 +185,7 @@ func TestPlannedPeak(t *testing.T) {
 		load record.Load
 		rate record.Value
 		out  int
+		seen int
 		want int
 	}{
 		"closed":            {load: record.Load{Concurrency: 32}, rate: record.Of(1), want: 32},
@@ -192,15 +193,34 @@ func TestPlannedPeak(t *testing.T) {
 		"open":              {rate: record.Of(10), out: 340, want: 105},
 		"open, capped":      {load: record.Load{MaxInFlight: 20}, rate: record.Of(10), out: 340, want: 20},
 		"open, large":       {rate: record.Of(1e9), out: 1000, want: 1000},
+		"seen before":       {rate: record.Of(10), out: 340, seen: 12, want: 12},
+		"seen, but closed":  {load: record.Load{Concurrency: 32}, seen: 12, want: 32},
+		"seen, capped":      {load: record.Load{MaxInFlight: 5}, rate: record.Of(10), seen: 12, want: 5},
 		"slow":              {rate: record.Of(0.1), out: 4, want: 1},
 		"no rate to go by":  {rate: record.NA("one request"), want: 1},
 		"cap above arrival": {load: record.Load{MaxInFlight: 900}, rate: record.Of(10), out: 340, want: 105},
 	}
 	for name, tt := range tests {
 		run := &record.Run{Declared: record.Declared{Load: tt.load}, Workload: record.WorkloadInfo{Rate: tt.rate, OutTokens: record.Quantiles{P50: tt.out}}}
-		if got := plannedPeak(run); got != tt.want {
+		if got := plannedPeak(run, tt.seen); got != tt.want {
 			t.Errorf("%s: %d streams, want %d", name, got, tt.want)
 		}
+	}
+}
+
+func TestFlights(t *testing.T) {
+	var f flights
+	if f.peak() != 0 {
+		t.Error("a peak of nothing")
+	}
+	for _, s := range []record.Sample{
+		{Wrote: 10, End: 20}, {Wrote: 15, End: 40}, {Wrote: 20, End: 30}, {Wrote: 18, End: 19}, {Wrote: 50}, {End: 60}, {Wrote: 41, End: 42},
+	} {
+		f.add(s)
+	}
+	// At 18 three are open; the one that starts as another ends does not overlap it.
+	if got := f.peak(); got != 3 {
+		t.Errorf("peak %d, want 3", got)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,7 +34,7 @@ func (r *round) selfTest(ctx context.Context) {
 		r.rd.Client.Floor = record.NoFloor("no self-test was set up")
 	default:
 		r.say("self-test", "")
-		floor, err := r.plan.Floor(ctx, plannedPeak(r.s.run))
+		floor, err := r.plan.Floor(ctx, plannedPeak(r.s.run, r.s.peak))
 		if err != nil {
 			floor = record.NoFloor("the self-test failed: " + oneLine(err))
 		}
@@ -41,9 +42,11 @@ func (r *round) selfTest(ctx context.Context) {
 	}
 }
 
-// plannedPeak is how many streams the declared load may have in flight at once, at least 1 and at most 1,000: the slots of
-// a closed loop, an explicit cap, or the arrivals of an answer's length with half as many on top for their unevenness.
-func plannedPeak(run *record.Run) int {
+// plannedPeak is how many streams a self-test opens, at least 1 and at most 1,000: as many as the declared load may have in
+// flight at once. That is the slots of a closed loop; else what was seen of both arms before the first round, 0 where nothing
+// was; else the arrivals of an answer's length with half as many on top for their unevenness; under an explicit cap no more
+// than that. It is the same for every round of a session, so that the floors of the arms can be compared.
+func plannedPeak(run *record.Run, seen int) int {
 	load, w := run.Declared.Load, run.Workload
 	peak := 0
 	rate, _ := w.Rate.Finite()
@@ -51,6 +54,8 @@ func plannedPeak(run *record.Run) int {
 	switch {
 	case load.Concurrency > 0:
 		peak = load.Concurrency
+	case seen > 0:
+		peak = seen
 	case rate > 0:
 		peak = int(min(math.Ceil(1.5*rate*lasts.Seconds()), floorStreams))
 	}
@@ -58,6 +63,29 @@ func plannedPeak(run *record.Run) int {
 		peak = min(peak, load.MaxInFlight)
 	}
 	return max(1, min(peak, floorStreams))
+}
+
+// flights are requests in flight: from their last byte written to their end. One goroutine at a time.
+type flights struct{ starts, ends []record.Instant }
+
+func (f *flights) add(s record.Sample) {
+	if s.Wrote.Reached() && s.End > s.Wrote {
+		f.starts, f.ends = append(f.starts, s.Wrote), append(f.ends, s.End)
+	}
+}
+
+// peak is the largest number in flight at once.
+func (f *flights) peak() int {
+	slices.Sort(f.starts)
+	slices.Sort(f.ends)
+	most, over := 0, 0
+	for i, start := range f.starts {
+		for over < len(f.ends) && f.ends[over] <= start {
+			over++
+		}
+		most = max(most, i+1-over)
+	}
+	return most
 }
 
 // vouchFor begins the account of a measured interval. The returned function closes it.

@@ -30,7 +30,10 @@ func (r *round) warm(ctx context.Context, decide func(record.SteadyWindow) stead
 	defer stopReleasing()
 	c := (&collector{
 		writer: r.rw, broke: r.abandon, cause: r.cause,
-		seen: func(s record.Sample) { m.ended(s, r.plan.Clock.Now()) },
+		seen: func(s record.Sample) {
+			m.ended(s, r.plan.Clock.Now())
+			r.flights.add(s)
+		},
 	}).start()
 	verdict := make(chan error, 1)
 	go func() {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -10,9 +11,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/tailgate-ci/tailgate/runner/record"
 )
 
 // simServerCommand starts a simulated server as a process of its own on a free port, waits until it is up, and leaves its address
@@ -125,6 +129,58 @@ func dyingCommand(ts *testscript.TestScript, _ bool, args []string) {
 	<-ended
 	if got := cmd.ProcessState.ExitCode(); got != want {
 		ts.Fatalf("exit code %d, want %d\n%s", got, want, text())
+	}
+	fmt.Fprintf(ts.Stdout(), "%s", text())
+}
+
+// freezeCommand loads $URL for four seconds, stops the load generator's process for one of them in mid-interval, and wants an
+// exit code: `freeze CODE OUT`. Nothing of the server is touched.
+func freezeCommand(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: freeze CODE OUT")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	path, err := exec.LookPath("tailgate")
+	ts.Check(err)
+	name := ts.MkAbs("frozen")
+	f, err := os.Create(name)
+	ts.Check(err)
+	defer f.Close()
+	cmd := exec.Command(path, append(append([]string{"load", ts.Getenv("URL"), "--out", ts.MkAbs(args[1])}, shortLoad...), "--measure", "4s")...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.Env = ts.MkAbs("."), f, f, scriptEnv(ts)
+	ts.Check(cmd.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	text := func() []byte {
+		text, err := os.ReadFile(name)
+		ts.Check(err)
+		return text
+	}
+	for deadline := time.Now().Add(30 * time.Second); !bytes.Contains(text(), []byte(" measure ")); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			_ = cmd.Process.Kill()
+			ts.Fatalf("it never measured:\n%s", text())
+		}
+	}
+	// Well inside the interval, which begins 0.2 s after it is announced.
+	time.Sleep(time.Second)
+	ts.Check(cmd.Process.Signal(syscall.SIGSTOP))
+	time.Sleep(time.Second)
+	ts.Check(cmd.Process.Signal(syscall.SIGCONT))
+	<-ended
+	if got := cmd.ProcessState.ExitCode(); got != want {
+		ts.Fatalf("exit code %d, want %d\n%s", got, want, text())
+	}
+	var c record.ClientReport
+	data, err := os.ReadFile(filepath.Join(ts.MkAbs(args[1]), "rounds", "00-head", "client.json"))
+	ts.Check(err)
+	ts.Check(json.Unmarshal(data, &c))
+	// Both witnesses saw it: what was due while the process stood still went out late, what came meanwhile was read late.
+	for what, v := range map[string]record.Value{"pacer lag": c.PacerLagMax, "canary": c.Canary.Max} {
+		if ms, ok := v.Finite(); !ok || ms < 800 {
+			ts.Fatalf("%s: %v ms %s, of a second", what, ms, v.Reason())
+		}
 	}
 	fmt.Fprintf(ts.Stdout(), "%s", text())
 }

@@ -54,6 +54,7 @@ func TestScripts(t *testing.T) {
 			"sim":     simServerCommand,
 			"load":    loadScriptCommand,
 			"dying":   dyingCommand,
+			"freeze":  freezeCommand,
 			"gone":    goneCommand,
 			"golden":  goldenCommand,
 			"runjson": runJSONCommand,

@@ -25,7 +25,7 @@ type loadFlags struct {
 	apiFlags
 	workload, out            string
 	headers, limits          []string
-	measure, think           time.Duration
+	measure, think, selfTest time.Duration
 	concurrency, maxInFlight int
 	slo                      []string
 	window, warmupCap        time.Duration
@@ -44,6 +44,7 @@ func (fl *loadFlags) register(f *pflag.FlagSet) {
 	f.IntVar(&fl.concurrency, "concurrency", 0, "closed loop of so many slots instead of the workload's schedule; hides overload")
 	f.DurationVar(&fl.think, "think", 0, "rest of a closed loop's slot between two requests")
 	f.IntVar(&fl.maxInFlight, "max-in-flight", 0, "most requests in flight of the open loop; waiting counts in latency")
+	f.DurationVar(&fl.selfTest, "self-test", 2*time.Second, "how long the load generator measures its own error before; 0s skips it")
 	f.DurationVar(&fl.window, "warmup-window", 10*time.Second, "length of a warm-up window")
 	f.DurationVar(&fl.warmupCap, "warmup-cap", 10*time.Minute, "longest warm-up")
 	f.StringVar(&fl.band, "warmup-band", "5%", "how far the last windows may lie from their mean")
@@ -66,7 +67,7 @@ func (fl *loadFlags) policy() ([]byte, error) {
 		return nil, err
 	}
 	duration := func(d time.Duration) string { return config.Duration(d).String() }
-	load := []string{"measure: " + duration(fl.measure)}
+	load := []string{"measure: " + duration(fl.measure), "self_test: " + duration(fl.selfTest)}
 	if fl.concurrency != 0 {
 		load = append(load, "concurrency: "+strconv.Itoa(fl.concurrency))
 	}
@@ -109,7 +110,7 @@ func pairsOf(flag string, pairs []string) ([]string, error) {
 // inFlags turns the words of the file into those of the command line.
 var inFlags = strings.NewReplacer(
 	"load.limits.", "--limit ", "load.max_in_flight", "--max-in-flight", "load.concurrency", "--concurrency", "load.measure", "--measure",
-	"load.think", "--think", "warmup.windows", "the windows that must agree,", "warmup.trend_windows", "--warmup-trend-windows", "warmup.window", "--warmup-window", "warmup.cap", "--warmup-cap",
+	"load.think", "--think", "load.self_test", "--self-test", "warmup.windows", "the windows that must agree,", "warmup.trend_windows", "--warmup-trend-windows", "warmup.window", "--warmup-window", "warmup.cap", "--warmup-cap",
 	"warmup.band", "--warmup-band", "warmup.trend", "--warmup-trend", "slo.", "--slo ", "load.limits", "--limit", "slo:", "--slo:",
 )
 

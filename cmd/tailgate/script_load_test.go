@@ -58,7 +58,7 @@ func simServerCommand(ts *testscript.TestScript, _ bool, args []string) {
 
 // shortLoad are flags of a load that takes a second or two.
 var shortLoad = []string{
-	"--workload", "workload", "--measure", "1s", "--warmup-window", "100ms", "--warmup-band", "50%", "--warmup-trend", "50%",
+	"--workload", "workload", "--measure", "1s", "--self-test", "200ms", "--warmup-window", "100ms", "--warmup-band", "50%", "--warmup-trend", "50%",
 	"--warmup-trend-windows", "5", "--warmup-cap", "20s",
 }
 

@@ -152,6 +152,9 @@ func checkStream(st *Stream) error {
 	if st.Seq < 0 || st.N != nil && len(st.N) != n || st.R != nil && len(st.R) != n {
 		return fmt.Errorf("stream %d: %d stamps, %d token counts, %d read numbers", st.Seq, n, len(st.N), len(st.R))
 	}
+	if n > 0 && st.T[0] != 0 {
+		return fmt.Errorf("stream %d: its first event lies %d ns after itself", st.Seq, st.T[0])
+	}
 	var at int64
 	for i, gap := range st.T {
 		if gap < 0 || gap > maxOffset || at+gap > maxOffset {

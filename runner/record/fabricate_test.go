@@ -22,6 +22,9 @@ type fabric struct {
 	// tokens is the mean output length; cached the share of prompt tokens a cache serves.
 	tokens int
 	cached float64
+	// even makes every answer exactly tokens long. jitter is the spread of gaps as a fraction, 0.08 if 0.
+	even   bool
+	jitter float64
 	// failEvery makes each k-th request time out; 0 makes none.
 	failEvery int
 }
@@ -41,7 +44,10 @@ func (f fabric) make() (samples []Sample, streams []Stream) {
 	for i := range f.requests {
 		at := time.Duration((float64(i) + workload.Float64()) / f.rate * 1e9)
 		in := 200 + workload.IntN(1800)
-		out := 2 + workload.IntN(2*f.tokens-3)
+		out := 2 + workload.IntN(max(1, 2*f.tokens-3))
+		if f.even {
+			out = f.tokens
+		}
 		s, st := f.one(noise, i, f.m0+Instant(at), in, out)
 		samples, streams = append(samples, s), append(streams, st)
 	}
@@ -68,8 +74,12 @@ func (f fabric) one(noise *rand.Rand, i int, sched Instant, in, out int) (Sample
 	s.First = s.Wrote + Instant(ttft*1e6)
 	s.FirstOut = s.First
 	st := Stream{Seq: i, T: make([]int64, out)}
+	jitter := f.jitter
+	if jitter == 0 {
+		jitter = 0.08
+	}
 	for k := 1; k < out; k++ {
-		gap := f.gap * (1 + 0.08*noise.NormFloat64())
+		gap := f.gap * (1 + jitter*noise.NormFloat64())
 		st.T[k] = int64(max(gap, 0.1) * 1e6)
 	}
 	s.Last = s.First

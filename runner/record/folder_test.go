@@ -322,41 +322,6 @@ func TestVerifyFindsWhatWasChanged(t *testing.T) {
 	}
 }
 
-// Sizes on disk of a round as servers make them: a name of 20 characters, ten instants, two digests; 10 or 25 ms a token.
-func TestSizeOnDisk(t *testing.T) {
-	for _, gap := range []float64{10, 25} {
-		f := fabric{requests: 600, rate: 20, m0: second(3600), ttft: 150, gap: gap, tokens: 150, failEvery: 100}
-		samples, streams := f.make()
-		w, err := Create(t.TempDir(), newRun())
-		must(t, err)
-		rw, err := w.Round(0, Head)
-		must(t, err)
-		events := 0
-		for i := range samples {
-			must(t, rw.Sample(samples[i], streams[i]))
-			events += len(streams[i].T)
-			if i%20 == 19 {
-				must(t, rw.Flush())
-			}
-		}
-		must(t, rw.Close(Round{Arm: Head, State: RoundPartial}, nil, nil))
-		must(t, w.Close())
-		perRequest := float64(size(t, rw.Dir(), samplesFile)) / float64(len(samples))
-		perEvent := float64(size(t, rw.Dir(), eventsFile)) / float64(events)
-		t.Logf("%v ms a token: %.0f bytes a request, %.2f bytes an event", gap, perRequest, perEvent)
-		if perRequest > 700 || perEvent > 2.5 {
-			t.Errorf("%v ms a token: %.0f bytes a request (limit 700), %.2f bytes an event (limit 2.5)", gap, perRequest, perEvent)
-		}
-	}
-}
-
-func size(t *testing.T, dir, name string) int64 {
-	t.Helper()
-	info, err := os.Stat(filepath.Join(dir, name))
-	must(t, err)
-	return info.Size()
-}
-
 // Writing what was read changes nothing: run.json comes back byte for byte.
 func TestRunSurvivesRewriting(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("testdata", "run", runFile))

@@ -31,6 +31,7 @@ type RoundWriter struct {
 	samples *stream
 	events  *stream
 	zip     *gzip.Writer
+	encoder streamEncoder
 
 	mu        sync.Mutex
 	telemetry *stream
@@ -113,7 +114,8 @@ func (r *RoundWriter) timeline(st Stream) error {
 		}
 		r.events, r.zip = events, gzip.NewWriter(events)
 	}
-	return writeLine(r.zip, st)
+	_, err := r.zip.Write(r.encoder.encode(st))
+	return err
 }
 
 func writeLine(w interface{ Write([]byte) (int, error) }, v any) error {

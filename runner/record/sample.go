@@ -170,14 +170,15 @@ type AssertionResult struct {
 	Detail string `json:"detail,omitempty"`
 }
 
-// Stream is the timeline of one answer: a line of events.jsonl.gz. It lists payload events only.
+// Stream is the timeline of one answer: a line of events.jsonl.gz, where it has another form (see MarshalJSON). It lists
+// payload events only.
 type Stream struct {
-	Seq int `json:"seq"`
+	Seq int
 	// T holds, per payload event, nanoseconds since the previous one; T[0] is 0 and stands for the sample's First.
-	T []int64 `json:"t"`
+	T []int64
 	// N holds tokens per event; nil when unknown.
-	N []int `json:"n,omitempty"`
+	N []int
 	// R holds read numbers as deltas: 0 means the event was completed by the same read as the one before. Nil when each
 	// event had a read of its own.
-	R []int `json:"r,omitempty"`
+	R []int
 }

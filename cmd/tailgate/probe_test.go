@@ -113,19 +113,8 @@ func probeArgs(t *testing.T, s *scripttest.Script, address string) []string {
 	if s.Request == "" {
 		return args
 	}
-	body := map[string]any{"messages": []any{map[string]string{"role": "user", "content": "hi"}}}
-	if err := json.Unmarshal([]byte(s.Request), &body); err != nil {
-		t.Fatal(err)
-	}
-	if body["stream"] == false {
-		args = append(args, "--no-stream")
-	}
-	text, err := json.Marshal(body)
-	if err != nil {
-		t.Fatal(err)
-	}
 	file := filepath.Join(t.TempDir(), "body.json")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(s.Request), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return append(args, "--body", file)

@@ -95,23 +95,31 @@ func (d *dialect) looksLike(body []byte) string {
 	return ""
 }
 
-// refusal finds in the message of a refused request the field that another dialect would have sent.
+// refusal finds in the message of a refused request the field that other dialects would have sent.
 func (d *dialect) refusal(message []byte) string {
 	text := strings.ToLower(faultText(message))
-	if !strings.Contains(text, "missing") && !strings.Contains(text, "required") {
+	if !strings.Contains(text, "missing") && !strings.Contains(text, "required") && !strings.Contains(text, "not found") {
 		return ""
 	}
+	var fits []string
+	missed := ""
 	for _, other := range dialects() {
-		field := other.terms.prompt
-		if other.terms.messages != "" {
-			field = other.terms.messages
+		field := cmp.Or(other.terms.messages, other.terms.prompt)
+		if field == "" || field == d.terms.messages || field == d.terms.prompt || missed != "" && field != missed {
+			continue
 		}
-		own := d.terms.prompt == field || d.terms.messages == field
-		if field != "" && !own && (strings.Contains(text, "`"+field+"`") || strings.Contains(text, `"`+field+`"`) || strings.Contains(text, "'"+field+"'")) {
-			return fmt.Sprintf("the server misses the field %s: try --dialect %s", field, other.name)
+		for _, quote := range []string{"`", "\"", "'"} {
+			if strings.Contains(text, quote+field+quote) {
+				missed = field
+				fits = append(fits, other.name)
+				break
+			}
 		}
 	}
-	return ""
+	if missed == "" {
+		return ""
+	}
+	return fmt.Sprintf("the server misses the field %s: try --dialect %s", missed, strings.Join(fits, " or "))
 }
 
 // hint says, from what an exchange left behind, how the service may want to be asked instead; "" when nothing shows it.

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"time"
 
@@ -89,7 +90,8 @@ func (c *Client) once(ctx context.Context, body []byte, stream bool) (record.Sam
 	return s, *x.trace, nil
 }
 
-// probing is a request of ours: the given body, else the client's example, else a short prompt.
+// probing is a request of ours: the given body, else the client's example, else a short prompt. A body without a prompt gets
+// ours, and one that asks for no stream gets none.
 func (c *Client) probing(body []byte, prompt string, tokens int, stream bool) (*Request, error) {
 	if body == nil {
 		body = c.o.Example
@@ -105,6 +107,12 @@ func (c *Client) probing(body []byte, prompt string, tokens int, stream bool) (*
 	f, err := parseFields(body)
 	if err != nil {
 		return nil, err
+	}
+	if off, ok := f["stream"].(bool); ok && !off {
+		stream = false
+	}
+	if t := c.speaks.terms; f[t.messages] == nil && f[t.prompt] == nil && f["inputs"] == nil {
+		maps.Copy(f, c.promptFields(prompt))
 	}
 	return c.request(f, stream)
 }

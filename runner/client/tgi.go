@@ -21,10 +21,12 @@ func tgi() *dialect {
 			p := f.within("parameters")
 			p["details"] = true
 			// Greedy decoding has a switch of its own here, and a temperature of 0 is refused.
-			if isZero(p["temperature"]) {
+			switch t, set := p["temperature"]; {
+			case !set:
+			case isZero(t):
 				delete(p, "temperature")
 				p.otherwise("do_sample", false)
-			} else {
+			default:
 				p.otherwise("do_sample", true)
 			}
 		},

@@ -13,7 +13,8 @@ const ReportVersion = 1
 // Report is the self-test of one machine. Where several rows have a figure, the report's own is: for errors and gaps that
 // of the first row of paced streams; for pacer lag and arrivals that of the first open loop of small answers, if there is
 // one; for events and requests per second the highest, per second of CPU time the highest of rows whose streams are paced,
-// if there are any; for memory that of the row with the most streams. Counts are sums.
+// if there are any; for memory that of the row with the most streams; for the CPU time of others the highest. Counts are
+// sums.
 type Report struct {
 	V int `json:"v"`
 	Result
@@ -144,6 +145,7 @@ func (r *Report) summarise() {
 		x := all[0].Result
 		r.ClientCPU, r.ServerCPU, r.Seconds, r.EventsPerRead = x.ClientCPU, x.ServerCPU, x.Seconds, x.EventsPerRead
 	}
+	r.OtherCPU = highest(all, func(x *Result) Figure { return x.OtherCPU })
 	r.EventsPerS = highest(all, func(x *Result) Figure { return x.EventsPerS })
 	r.RequestsPerS = highest(all, func(x *Result) Figure { return x.RequestsPerS })
 	r.RequestsPerCPUS = highest(all, func(x *Result) Figure { return x.RequestsPerCPUS })
@@ -206,6 +208,6 @@ func blank() Result {
 	return Result{
 		TTFTError: allNA(noRow), GapError: allNA(noRow), PacerLag: Lag{f, f, f}, Gaps: gaps, TruthGaps: gaps, Arrivals: Arrivals{f, f, f},
 		EventsPerS: f, EventsPerCPUS: f, EventsPerRead: f, RequestsPerS: f, RequestsPerCPUS: f, RSSPerStream: f, ClientCPU: f,
-		ServerCPU: f, Seconds: f, Cores: cores(),
+		ServerCPU: f, OtherCPU: f, Seconds: f, Cores: cores(),
 	}
 }

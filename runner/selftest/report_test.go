@@ -38,6 +38,7 @@ func measured(x float64, change func(*Result)) Result {
 	r := blank()
 	r.Cores, r.Sent, r.SeenByServer, r.Measured, r.OK = small, 100, 100, 90, 90
 	r.ClientCPU, r.ServerCPU, r.Seconds = of(x), of(x), of(5)
+	r.OtherCPU = of(x / 4)
 	change(&r)
 	return r
 }

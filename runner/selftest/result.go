@@ -99,6 +99,9 @@ type Result struct {
 	// ClientCPU and ServerCPU are CPU seconds per second of the measured interval: cores in use.
 	ClientCPU Figure `json:"client_cpu"`
 	ServerCPU Figure `json:"server_cpu"`
+	// OtherCPU is what all other processes of the machine took, in cores. From 0.1 on the figures are not those of a quiet
+	// machine.
+	OtherCPU Figure `json:"other_cpu"`
 	// Seconds is the length of the measured interval.
 	Seconds Figure `json:"seconds"`
 
@@ -126,7 +129,7 @@ func (r *Result) fillMissing() {
 		"truth_gap_ms": r.TruthGaps.P99, "arrivals": r.Arrivals.RateError, "events_per_s": r.EventsPerS,
 		"events_per_cpu_s": r.EventsPerCPUS, "events_per_read": r.EventsPerRead, "requests_per_s": r.RequestsPerS,
 		"requests_per_cpu_s": r.RequestsPerCPUS, "rss_kib_per_stream": r.RSSPerStream, "client_cpu": r.ClientCPU,
-		"server_cpu": r.ServerCPU, "seconds": r.Seconds,
+		"server_cpu": r.ServerCPU, "other_cpu": r.OtherCPU, "seconds": r.Seconds,
 	} {
 		if why := f.Reason(); why != "" {
 			r.Missing[key] = why

@@ -153,13 +153,18 @@ func (r *Result) speeds(o Options, u *usage, kept []answer) {
 	}
 	const short = "the measured interval was never reached"
 	cpu := u.own.Seconds()
-	r.Seconds, r.ClientCPU, r.ServerCPU = na(short), na(short), na(short)
+	r.Seconds, r.ClientCPU, r.ServerCPU, r.OtherCPU = na(short), na(short), na(short), na(short)
 	if u.seconds() > 0 {
 		r.Seconds, r.ClientCPU = of(u.seconds()), of(cpu/u.seconds())
 		r.ServerCPU = of(u.server.Seconds() / u.seconds())
 	}
 	if u.serverErr != nil {
 		r.ServerCPU = na(u.serverErr.Error())
+	}
+	if others, err := u.others(); err != nil {
+		r.OtherCPU = na(err.Error())
+	} else if u.seconds() > 0 {
+		r.OtherCPU = of(others.Seconds() / u.seconds())
 	}
 	r.RequestsPerS, r.RequestsPerCPUS = per(requests, u.seconds(), short), per(requests, cpu, short)
 	if o.Streams == 0 {

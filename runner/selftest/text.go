@@ -39,12 +39,18 @@ func (r *Report) WriteText(w io.Writer) error {
 		}
 	}
 	r.writeRows(w)
+	if x, ok := r.OtherCPU.Finite(); ok && x >= quietLimit {
+		fmt.Fprintf(w, "\nNOT QUIET: other processes took %s cores in one of these rows; measure again when they are gone\n", number(x))
+	}
 	_, err := fmt.Fprintf(w, "\nsent %s, seen by the server %s, ok %s of %s measured\n", count(r.Sent), count(r.SeenByServer), count(r.OK), count(r.Measured))
 	if err == nil && len(r.Failed) > 0 {
 		_, err = fmt.Fprintf(w, "failed: %v; the first was %s\n", r.Failed, r.FirstFailure)
 	}
 	return err
 }
+
+// quietLimit is from how many cores in use by others on the figures are not those of a quiet machine.
+const quietLimit = 0.1
 
 // writeRows prints what each row gave, for those who ask why.
 func (r *Report) writeRows(w io.Writer) {
@@ -68,6 +74,7 @@ func (r *Report) writeRows(w io.Writer) {
 		add(x.RequestsPerS, "%s requests/s")
 		add(x.ClientCPU, "client %s cores")
 		add(x.ServerCPU, "server %s cores")
+		add(x.OtherCPU, "others %s")
 		fmt.Fprintf(w, "%s: %s\n", row.Text, strings.Join(parts, ", "))
 	}
 	r.ServerAlone.write(w)

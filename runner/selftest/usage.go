@@ -2,6 +2,7 @@ package selftest
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"runtime/debug"
@@ -26,6 +27,9 @@ type usage struct {
 	began, ended record.Instant
 	own, server  time.Duration
 	serverErr    error
+	// machine is the CPU time of everybody on this machine.
+	machine    time.Duration
+	machineErr error
 
 	rssBefore, rssPeak int64
 	stop               chan struct{}
@@ -67,6 +71,7 @@ func (u *usage) begin() {
 	u.opened = true
 	u.own = ownCPU()
 	u.server, u.serverErr = serverCPU(u.pid)
+	u.machine, u.machineErr = machineCPU()
 	u.began = u.clock.Now()
 }
 
@@ -84,6 +89,16 @@ func (u *usage) end() {
 		now, u.serverErr = serverCPU(u.pid)
 		u.server = now - u.server
 	}
+	if u.machineErr == nil {
+		var now time.Duration
+		now, u.machineErr = machineCPU()
+		u.machine = now - u.machine
+	}
+}
+
+// others is the CPU time that neither we nor the server took. What the kernel does for a socket it counts as nobody's.
+func (u *usage) others() (time.Duration, error) {
+	return max(u.machine-u.own-u.server, 0), errors.Join(u.serverErr, u.machineErr)
 }
 
 // close ends what still runs.
@@ -134,6 +149,29 @@ func serverCPU(pid int) (time.Duration, error) {
 		n, err := strconv.ParseInt(string(f), 10, 64)
 		if err != nil {
 			return 0, fmt.Errorf("/proc/%d/stat: %w", pid, err)
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond, nil
+}
+
+// machineCPU is the CPU time of all processes of this machine so far, without interrupts, to a tick of the kernel's
+// accounts; time that a hypervisor took away is in it.
+func machineCPU() (time.Duration, error) {
+	text, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return 0, err
+	}
+	line, _, _ := bytes.Cut(text, []byte("\n"))
+	fields := bytes.Fields(line)
+	if len(fields) < 9 || string(fields[0]) != "cpu" {
+		return 0, errors.New("/proc/stat: not as proc(5) says")
+	}
+	var ticks int64
+	for _, i := range []int{1, 2, 3, 8} { // user, nice, system, steal
+		n, err := strconv.ParseInt(string(fields[i]), 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("/proc/stat: %w", err)
 		}
 		ticks += n
 	}

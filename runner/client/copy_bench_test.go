@@ -105,7 +105,7 @@ func ask(tb testing.TB, c *Client, r Request) func(int) {
 	}
 }
 
-func BenchmarkLongPrompts(b *testing.B) {
+func BenchmarkCopyOfPrompts(b *testing.B) {
 	for b.Loop() {
 		ours, plain := promptCopy(b, 5)
 		b.ReportMetric(ours/1e6, "MB/s")
@@ -113,7 +113,7 @@ func BenchmarkLongPrompts(b *testing.B) {
 	}
 }
 
-func BenchmarkLongAnswers(b *testing.B) {
+func BenchmarkCopyOfAnswers(b *testing.B) {
 	for b.Loop() {
 		ours, plain := answerCopy(b, 5)
 		b.ReportMetric(ours/1e6, "MB/s")

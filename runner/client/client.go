@@ -132,6 +132,7 @@ func (c *Client) Close() { c.pool.close() }
 // not reached. The stream lists the payload events of a streamed answer, also of one that failed.
 func (c *Client) Do(ctx context.Context, r *Request, release <-chan record.Instant) (record.Sample, record.Stream) {
 	x := c.exchange(ctx, r)
+	defer x.end()
 	x.run(release)
 	return x.conclude()
 }

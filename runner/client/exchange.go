@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/tailgate-ci/tailgate/runner/record"
@@ -34,12 +35,20 @@ type exchange struct {
 	silent bool
 }
 
+// exchanges holds those that are over: at tens of thousands of requests a second the memory of each would be the
+// collector's main work.
+var exchanges = sync.Pool{New: func() any {
+	x := new(exchange)
+	x.taking = x.take
+	return x
+}}
+
 func (c *Client) exchange(ctx context.Context, r *Request) *exchange {
-	x := &exchange{c: c, r: r, silent: true}
+	x := exchanges.Get().(*exchange)
+	x.c, x.r, x.silent = c, r, true
 	want := r.want
 	want.tap = r.Tap
 	x.ans = newAnswer(want)
-	x.taking = x.take
 	x.watch = watch{ctx: ctx, limits: c.o.Limits}
 	if !want.stream {
 		// The only event of a whole answer is its end, and that has the total limit.
@@ -50,6 +59,12 @@ func (c *Client) exchange(ctx context.Context, r *Request) *exchange {
 		InPlanned: r.inPlanned, OutPlanned: r.outPlanned, BodySHA: r.bodySHA,
 	}
 	return x
+}
+
+// end gives the exchange back. Its connection is closed or in the pool, and its results were copied.
+func (x *exchange) end() {
+	*x = exchange{taking: x.taking}
+	exchanges.Put(x)
 }
 
 func (x *exchange) run(release <-chan record.Instant) {

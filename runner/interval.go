@@ -41,8 +41,9 @@ func (r *round) interval() error {
 	n.releasing, n.stop = context.WithCancel(r.cut)
 	defer n.stop()
 	watch := newProgress(r.plan.Clock)
+	n.o = &offering{client: r.client, clock: r.plan.Clock, workload: r.plan.Workload, tap: watch.token}
 	r.c = n.collect()
-	n.o = &offering{client: r.client, clock: r.plan.Clock, workload: r.plan.Workload, results: r.c.results, tap: watch.token}
+	n.o.results = r.c.results
 	defer watch.guard(declared.Limits.NoProgress, &n.o.inFlight, func() { r.abandon(errStalled) })()
 	vouched := r.vouchFor()
 	if declared.Load.Kind == record.ClosedLoop {
@@ -140,7 +141,7 @@ func (n *interval) collect() *collector {
 		tick: func(done, failed int, p50, p99 record.Value) {
 			r.plan.say(Progress{
 				Slot: r.rd.Slot, Slots: r.s.slot, Arm: r.rd.Arm, Pair: r.rd.Pair, Phase: "measure", Done: done, Planned: planned, Failed: failed,
-				P50: p50, P99: p99,
+				InFlight: record.Of(float64(n.o.inFlight.Load())), P50: p50, P99: p99,
 			})
 		},
 	}).start()

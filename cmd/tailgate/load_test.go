@@ -176,6 +176,16 @@ func TestLoadViewInALog(t *testing.T) {
 	}
 }
 
+// In a closed loop nobody knows how many requests there will be.
+func TestLoadViewOfAClosedLoop(t *testing.T) {
+	v := &loadView{run: &record.Run{}, latency: "E2E"}
+	v.take(runner.Progress{T: 1, Phase: "measure", Text: "1m0s, closed loop of 4 slots"})
+	p := runner.Progress{T: record.Instant(time.Second), Phase: "measure", Done: 8, Planned: runner.Uncounted, Failed: 1, InFlight: record.Of(4)}
+	if got, want := v.sofar(p), "8 done, 8/s, 4 in flight, 1 failed"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 func TestBuiltinWorkloadsOpen(t *testing.T) {
 	names := builtinWorkloads()
 	if len(names) < 2 {

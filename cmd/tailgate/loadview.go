@@ -105,7 +105,7 @@ func (v *loadView) take(p runner.Progress) string {
 		v.window++
 		_, v.figures, _ = strings.Cut(p.Text, ", ")
 		passing = true
-	case p.Phase == "measure" && p.Planned > 0:
+	case p.Phase == "measure" && p.Planned != 0:
 		v.recent = append(v.recent, p)
 		v.figures, passing = v.sofar(p), true
 	case p.Phase == "measure":
@@ -177,7 +177,7 @@ func minutes(d time.Duration) string {
 // sofar is the figures of the measured interval so far.
 func (v *loadView) sofar(p runner.Progress) string {
 	parts := []string{fmt.Sprintf("%d of %d done", p.Done, p.Planned)}
-	if v.run.Declared.Load.Concurrency > 0 {
+	if p.Planned == runner.Uncounted {
 		parts[0] = fmt.Sprintf("%d done", p.Done)
 	}
 	if rate, ok := v.rate(p); ok {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tailgate-ci/tailgate/gate"
 	"github.com/tailgate-ci/tailgate/runner/record"
@@ -15,13 +16,17 @@ func (s *scribe) loadBlocks() []block {
 	if rd := s.loaded(); rd != nil {
 		all = append(all, s.latencies(rd)...)
 		all = append(all, s.limits()...)
-		all = append(all, s.throughput(rd), tokens(rd))
+		all = append(all, s.offer(rd)...)
+		all = append(all, throughput(rd), tokens(rd))
 		all = append(all, goodput(rd)...)
 		all = append(all, loadFailures(rd)...)
 	}
 	all = append(all, s.logs()...)
 	all = append(all, s.loadValidity()...)
 	all = append(all, s.warnings()...)
+	for _, n := range s.run.Notes {
+		all = append(all, line(say("Note "), quote(n.ID, 40), say(": "), quote(n.Text, 2*messageCap)))
+	}
 	all = append(all, s.fidelity()...)
 	all = append(all, s.loadContext(), s.links())
 	return append(all, s.marker()...)
@@ -47,13 +52,41 @@ func (s *scribe) loadAgainst() block {
 	if digest := s.run.Workload.Digest; digest != "" {
 		w = append(w, say(" "), name(short(digest, 12)))
 	}
-	w = append(w, say(" · %s, %s measured · ", s.offered(), length(s.run.Declared.Measure)))
+	w = append(w, say(" · %s, %s measured · ", s.offered(), length(s.measured())))
 	return block{kind: bullet, line: append(w, s.machine()...)}
 }
 
 // offered says how requests are offered.
 func (s *scribe) offered() string {
-	return fmt.Sprintf("%s loop, %s planned", inert(s.run.Declared.Load.Kind, 20), value(s.run.Workload.Rate, "req/s", ""))
+	load := s.run.Declared.Load
+	if load.Kind == record.ClosedLoop {
+		text := "closed loop of " + slots(load.Concurrency)
+		if load.Think > 0 {
+			text += ", think time " + length(load.Think)
+		}
+		return text
+	}
+	text := fmt.Sprintf("%s loop, %s planned", inert(load.Kind, 20), value(s.run.Workload.Rate, "req/s", ""))
+	if load.MaxInFlight > 0 {
+		text += ", at most " + count(load.MaxInFlight) + " in flight"
+	}
+	return text
+}
+
+func slots(n int) string {
+	if n == 1 {
+		return "1 slot"
+	}
+	return count(n) + " slots"
+}
+
+// measured is the length of the interval: that of the round, which ends early where a closed loop's workload ran out, else
+// as declared.
+func (s *scribe) measured() time.Duration {
+	if rd := s.loaded(); rd != nil && rd.Phases.M1 > rd.Phases.M0 {
+		return time.Duration(rd.Phases.M1 - rd.Phases.M0)
+	}
+	return s.run.Declared.Measure
 }
 
 // loadFact is line 1 of a load that no limit judges: the figures people look for first.
@@ -93,7 +126,7 @@ func (s *scribe) latencies(rd *record.Round) []block {
 	g := &grid{head: slices.Concat([]string{"latency"}, loadPercentiles, []string{"samples"}), align: "lrrrrr"}
 	var reasons []string
 	lacking := map[string][]string{}
-	stems := []string{"ttft", "ttfo", "itl", "tpot", "e2e"}
+	stems := []string{"ttft", "ttfo", "itl", "stall", "tpot", "e2e"}
 	if reason := rowReason(rd, "itl", ""); reason != "" && !unstreamed(rd) {
 		stems = slices.Insert(stems, 3, "icl")
 	}
@@ -179,9 +212,27 @@ func (s *scribe) limits() []block {
 	return []block{table(g)}
 }
 
+// offer says what was asked of the server and what it kept up with, and what a closed loop hides.
+func (s *scribe) offer(rd *record.Round) []block {
+	blocks := []block{line(say("Load: %s due, %s sent, %s finished; in flight %s on average, %s at most.",
+		cellOf(rd, "offered_rps", ""), cellOf(rd, "sent_rps", ""), cellOf(rd, "request_tps", ""), bareCell(rd, "in_flight_mean"), bareCell(rd, "in_flight_max")))}
+	if s.run.Declared.Load.Kind == record.ClosedLoop {
+		blocks = append(blocks, line(bold("A closed loop hides overload:"), say(" a slow server is asked less. To hold limits, send by the workload's schedule.")))
+	}
+	return blocks
+}
+
+func bareCell(rd *record.Round, key string) string {
+	m, ok := rd.Metrics[key]
+	if !ok {
+		return missing(record.NotMeasured)
+	}
+	return bare(m.Value)
+}
+
 // throughput keeps input and output apart: their sum would say nothing.
-func (s *scribe) throughput(rd *record.Round) block {
-	text := fmt.Sprintf("Throughput: %s finished; output %s, input %s", cellOf(rd, "request_tps", ""), cellOf(rd, "output_tps", ""), cellOf(rd, "input_tps", ""))
+func throughput(rd *record.Round) block {
+	text := fmt.Sprintf("Throughput: output %s, input %s", cellOf(rd, "output_tps", ""), cellOf(rd, "input_tps", ""))
 	good, okGood := rd.Metrics["output_tps"].Finite()
 	if all, ok := rd.Metrics["output_tps_all"].Finite(); ok && okGood && all > good {
 		text += "; " + amount(all, "tok/s") + " output with failed answers counted"
@@ -294,9 +345,6 @@ func (s *scribe) loadContext() block {
 	inner = append(inner, s.hostLine())
 	inner = append(inner, s.generatorLines()...)
 	inner = append(inner, s.policyLine(), s.toolLine())
-	for _, n := range s.run.Notes {
-		inner = append(inner, line(say("Note "), quote(n.ID, 40), say(": "), quote(n.Text, messageCap)))
-	}
 	inner = slices.DeleteFunc(inner, func(b block) bool { return len(b.line) == 0 })
 	return section("Context", true, inner...)
 }
@@ -358,6 +406,9 @@ func loadRemedy(reason string) string {
 // atThisRate says how long so many requests take at the planned rate.
 func (s *scribe) atThisRate(n int) string {
 	rate, ok := s.run.Workload.Rate.Finite()
+	if rd := s.loaded(); rd != nil && s.run.Declared.Load.Kind == record.ClosedLoop {
+		rate, ok = rd.Metrics["request_tps"].Finite()
+	}
 	if !ok || rate <= 0 {
 		return ""
 	}

@@ -13,7 +13,7 @@ import (
 
 // loadScenarios are runs of one server: measured without a limit, judged by limits, cut by failures, void, and too short.
 func loadScenarios() []scenario {
-	return []scenario{loadScenario(), loadLimitsScenario(), loadFailuresScenario(), loadVoidScenario(), loadSmallScenario()}
+	return []scenario{loadScenario(), loadLimitsScenario(), loadFailuresScenario(), loadVoidScenario(), loadSmallScenario(), loadClosedScenario()}
 }
 
 // aLoad is a load of 5,040 requests, all answered.
@@ -34,6 +34,7 @@ func aLoad() *record.Run {
 		{"ttfo", [4]float64{182.4, 301, 401.2, 619.8}, 5040},
 		{"itl", [4]float64{0.0214 * 1000, 24.1, 28.8, 61.2}, 658224},
 		{"icl", [4]float64{21.4, 24.1, 28.8, 61.2}, 658224},
+		{"stall", [4]float64{44.1, 71, 96.3, 402}, 5040},
 		{"tpot", [4]float64{21.5, 22.9, 24.6, 30.1}, 5040},
 		{"e2e", [4]float64{2719, 6110, 7440, 9120}, 5040},
 	} {
@@ -48,6 +49,8 @@ func aLoad() *record.Run {
 	for key, m := range map[string]record.Metric{
 		"output_tps": {Value: record.Of(1842.4), Unit: "tok/s"}, "output_tps_all": {Value: record.Of(1842.4), Unit: "tok/s"},
 		"input_tps": {Value: record.Of(10211), Unit: "tok/s"}, "request_tps": {Value: record.Of(13.97), Unit: "req/s"},
+		"offered_rps": {Value: record.Of(14), Unit: "req/s"}, "sent_rps": {Value: record.Of(14), Unit: "req/s"},
+		"in_flight_mean": {Value: record.Of(38.4), Unit: "requests"}, "in_flight_max": {Value: record.Of(71), Unit: "requests"},
 		"goodput": {Value: record.NA("no per-request limit is declared"), Unit: "fraction"}, "error_rate": {Value: record.Of(0), Unit: "fraction"},
 	} {
 		m.N = 5040
@@ -152,12 +155,25 @@ func loadSmallScenario() scenario {
 	return scenario{"load-small", run, j}
 }
 
+// loadClosedScenario is a closed loop whose workload ran out, and a server without a self-test before it.
+func loadClosedScenario() scenario {
+	run, j := aLoad(), aLoadJudgement()
+	run.Declared.Load = record.Load{Kind: record.ClosedLoop, Dialect: "openai-chat", Concurrency: 32, Think: 250 * time.Millisecond}
+	rd := &run.Rounds[0]
+	rd.Phases.M1 = rd.Phases.M0 + record.Instant(90*time.Second)
+	rd.Client.Floor = record.NoFloor("self_test is 0s")
+	rd.Metrics["ttft_p99"] = record.Metric{Value: record.NA("n=600"), Unit: "ms", N: 600}
+	run.Notes = []record.Note{{ID: "workload_ran_out", Text: "the workload's 600 requests were all sent after 90.0 s of 6m0s"}}
+	return scenario{"load-closed", run, j}
+}
+
 func TestLoadLines(t *testing.T) {
 	want := map[string]string{
 		"load":          "MEASURED — TTFT p50 182 ms, p99 620 ms; output 1,842 tok/s; 0 of 5,040 requests failed",
 		"load-limits":   "❔ INCONCLUSIVE — Error rate is 0 %, the limit is at most 0.05 %; not provable at this size: needs 5,990 requests",
 		"load-failures": "❌ FAIL — SLO Error rate <= 1 % violated: 4.41 %, 222 of 5,032 requests beyond it (+1 more)",
 		"load-void":     "⛔ INVALID — the round does not count: requests were released late: p99 12.5 ms, the limit is 10 ms. Says nothing about the server.",
+		"load-closed":   "MEASURED — TTFT p50 182 ms, p99 n/a (n=600); output 1,842 tok/s; 0 of 5,040 requests failed",
 		"load-small":    "MEASURED — E2E p50 2.72 s, p99 n/a (n=40); output 1,842 tok/s; 0 of 40 requests failed",
 	}
 	for _, c := range loadScenarios() {

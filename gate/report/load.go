@@ -390,11 +390,11 @@ func (s *scribe) tryNext(rd *record.Round) words {
 // loadRemedy says what to do about a round that does not count.
 func loadRemedy(reason string) string {
 	switch reason {
-	case "no_steady_state":
+	case gate.VoidNoSteadyState:
 		return "the server never settled: see what moves in rounds[0].steady of run.json; lower the load, or give it time with --warmup-cap."
-	case "pacer_lag", "off_schedule", "unsent", "gc_pause":
+	case gate.VoidClientCPU, gate.VoidPacerLag, gate.VoidSpan, gate.VoidUnsent, gate.VoidSendRate, gate.VoidCanary, gate.VoidScheduler, gate.VoidGCPause:
 		return "the load generator was the bottleneck: run it on an idle machine of its own, or offer less."
-	case "client_limit":
+	case gate.VoidClientLimit:
 		return "raise the limits of the load generator's machine (open files, local ports), or offer less."
 	case record.DiskFull:
 		return "free disk space, or choose another place with --out."

@@ -13,7 +13,7 @@ func Decide(run *record.Run, p Policy) record.Next {
 	e := weigh(run, p)
 	var d docket
 	e.ruleSession(&d)
-	if d.class() <= untrusted {
+	if d.class() <= untrusted || e.unfit() {
 		return record.Next{Stop: true, Reason: d.findings()[0].Text}
 	}
 	if e.overBudget() {

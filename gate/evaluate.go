@@ -44,9 +44,10 @@ func Evaluate(run *record.Run, p Policy) Judgement {
 	return e.judgement(&d, h, withVoid)
 }
 
-// ruleTooFew says that no look was reached. Where void rounds follow one build that is the finding instead.
+// ruleTooFew says that no look was reached. Where void rounds follow one build, or head could not be compared with base at
+// all, that is the finding instead.
 func (e *evidence) ruleTooFew(d *docket) {
-	if e.overBudget() && e.uneven() || d.class() <= untrusted {
+	if e.overBudget() && e.uneven() || d.class() <= untrusted || e.unfit() {
 		return
 	}
 	d.rule(untrusted, TooFewRounds, fmt.Sprintf("%s valid, %d are needed (%s)", plural(len(e.valid), "pair"), e.first(), e.voidSummary()))

@@ -29,6 +29,8 @@ var fates = map[string]fate{
 	record.StartFailed:      {head: headCannot, base: untrusted, none: untrusted, tries: true},
 	record.StartTimeout:     {head: headCannot, base: untrusted, none: untrusted, tries: true},
 	record.ProbeFailed:      {head: headCannot, base: untrusted, none: untrusted},
+	record.ProbeUnfit:       {head: undecided, base: untrusted, none: untrusted},
+	record.PortsShort:       notTheBuild,
 	record.Daemonised:       notTheBuild,
 	record.PortTaken:        notTheBuild,
 	record.PortStolen:       notTheBuild,
@@ -87,6 +89,15 @@ func (e *evidence) incidents(d *docket) {
 			d.add(ruling{class: c, Finding: Finding{ID: incidentID(in), Arm: in.Arm, Slot: in.Slot, Text: incidentText(in)}})
 		}
 	}
+}
+
+// unfit reports whether an incident ended the session that says nothing for or against head, but that it answers otherwise
+// than base.
+func (e *evidence) unfit() bool {
+	return slices.ContainsFunc(e.run.Incidents, func(in record.Incident) bool {
+		f := fateOf(in.ID)
+		return !f.crash && f.class(in.Arm) == undecided
+	})
 }
 
 // firstTry notes a start that failed once. Whether the second try failed too is an incident of its own.

@@ -52,6 +52,8 @@ type round struct {
 	c       *collector
 	seq     int
 	vouch   voucher
+	// mistaken counts the probes in a row whose answer looked like another dialect's.
+	mistaken int
 	// rate is how many requests a second ended in the last windows of the warm-up, 0 when unknown.
 	rate float64
 }
@@ -66,6 +68,9 @@ func newRound(s *Session, rd record.Round, rw *record.RoundWriter) *round {
 func (r *round) measure(ctx context.Context) error {
 	defer r.attend(ctx)()
 	err := r.serve(ctx)
+	if err == nil {
+		err = r.preflight(ctx)
+	}
 	if err == nil {
 		err = r.exercise(ctx)
 	}
@@ -83,6 +88,9 @@ func (r *round) condition(ctx context.Context, d record.Instant) error {
 	defer r.attend(ctx)()
 	r.say("conditioning", time.Duration(d).String())
 	err := r.serve(ctx)
+	if err == nil {
+		err = r.preflight(ctx)
+	}
 	if err == nil {
 		limit, cancel := context.WithTimeout(r.cut, time.Duration(d))
 		err = r.warm(limit, func(record.SteadyWindow) steady.Decision { return steady.Continue })
@@ -201,16 +209,6 @@ func (r *round) clientOptions(url string) client.Options {
 	}
 }
 
-// probe asks a server that says it is up for one real answer.
-func (r *round) probe(ctx context.Context, url string) error {
-	c, err := client.New(r.clientOptions(url))
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	return c.Probe(ctx)
-}
-
 // exercise warms the server up and measures it.
 func (r *round) exercise(ctx context.Context) error {
 	if r.server != nil {
@@ -219,6 +217,9 @@ func (r *round) exercise(ctx context.Context) error {
 	warm, err := r.warmUp()
 	if err != nil || !warm || ctx.Err() != nil {
 		return errors.Join(err, ctx.Err())
+	}
+	if err := r.checkPorts(); err != nil {
+		return err
 	}
 	err = r.interval()
 	if ctx.Err() != nil {

@@ -252,6 +252,8 @@ type ArmInfo struct {
 	Env []string `json:"env,omitempty"`
 	// SHA256 is the arm digest: artefact, commands, args and environment, 64 hex.
 	SHA256 string `json:"arm_sha256,omitempty"`
+	// Probe is what the arm made of the requests before its first round; nil when it was not asked.
+	Probe *ProbeReport `json:"probe,omitempty"`
 	// URL is the server's address in a run of kind load, credentials masked.
 	URL string `json:"url,omitempty"`
 }
@@ -370,6 +372,8 @@ const (
 	TelemetryMissing = "telemetry_unavailable"
 	GPUNotUsed       = "gpu_not_used"
 	ProbeFailed      = "probe_failed"
+	ProbeUnfit       = "probe_unfit"
+	PortsShort       = "ports_short"
 	WorktreeFailed   = "worktree_failed"
 	InternalFault    = "internal_fault"
 	Cancelled        = "cancelled"

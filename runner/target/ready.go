@@ -159,6 +159,9 @@ func (w *waiter) look(ctx context.Context) look {
 		ctx, cancel := context.WithTimeout(ctx, probeLimit)
 		defer cancel()
 		if err := w.probe(ctx); err != nil {
+			if final, ok := errors.AsType[*Error](err); ok {
+				return look{err: final}
+			}
 			return look{text: "up, but one inference gave: " + short(err), again: probeEvery}
 		}
 	}

@@ -40,6 +40,25 @@ func imagined(began time.Time, health, infer time.Duration, exited <-chan struct
 	}
 }
 
+// A probe that knows that the server will never be ready ends the wait.
+func TestProbeThatIsSure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		w := imagined(began, 0, time.Hour, nil)
+		probe := w.probe
+		w.probe = func(ctx context.Context) error {
+			if time.Since(began) >= 3*time.Second {
+				return &Error{ID: "probe_failed", Text: "another dialect"}
+			}
+			return probe(ctx)
+		}
+		err := w.wait(t.Context())
+		if sure, ok := errors.AsType[*Error](err); !ok || sure.ID != "probe_failed" || time.Since(began) > 4*time.Second {
+			t.Errorf("%v after %s", err, time.Since(began))
+		}
+	})
+}
+
 func TestReadyWithinOnePoll(t *testing.T) {
 	tests := []struct {
 		name          string

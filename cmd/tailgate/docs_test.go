@@ -62,6 +62,9 @@ func TestDialectPage(t *testing.T) {
 		if !strings.Contains(string(page), "| `"+name+"`") {
 			t.Errorf("docs/dialects.md has no row for %s", name)
 		}
+		if _, err := parsePolicy([]byte("version: 1\ntarget: {dialect: " + name + "}\n")); err != nil {
+			t.Errorf("the file does not take dialect %s: %v", name, err)
+		}
 	}
 	_, after, _ := strings.Cut(string(page), "```yaml\n")
 	example, _, _ := strings.Cut(after, "```")

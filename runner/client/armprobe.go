@@ -41,7 +41,8 @@ func (c *Client) Preflight(ctx context.Context, w *workload.Workload) (record.Pr
 		}
 		seen = append(seen, sighting{
 			Sample: s, stream: r.want.stream, limit: r.want.maxTokens * max(r.want.choices, 1), model: x.ans.model,
-			forced: p.Turn.Out.Mode == workload.Force && p.Turn.Out.Tokens > 0, streamed: !x.ans.notStreamed(), looks: c.looks(ctx, x, &s),
+			forced: p.Turn.Out.Mode == workload.Force && p.Turn.Out.Tokens > 0, streamed: !x.ans.notStreamed(),
+			looks: c.looks(ctx, x, &s), perEvent: r.want.perEvent, counts: x.ans.tally().perEvent,
 		})
 	}
 	return judgePreflight(seen), nil
@@ -83,6 +84,9 @@ func preflightTurns(w *workload.Workload) ([]workload.Request, error) {
 type sighting struct {
 	record.Sample
 	stream, streamed, forced bool
+	// perEvent is what was asked of each event; counts are the tokens of each payload event, nil when they did not come.
+	perEvent string
+	counts   []int
 	// limit is the most tokens allowed, 0 for no limit.
 	limit int
 	model string
@@ -111,6 +115,9 @@ func judgePreflight(seen []sighting) record.ProbeReport {
 		r.Checks, answers,
 		checkEach(record.ProbeStreams, good, everyAnswer, streamsAsAsked),
 		checkEach(record.ProbeUsage, good, everyAnswer, func(s sighting) string { return countsKnown(s, good[0].TokensFrom) }),
+		checkEach(record.ProbePerEvent, good, func(s sighting) string {
+			return unless(s.perEvent != perEventNone && s.stream, "tokens per event were not asked for")
+		}, perEventCame),
 		checkEach(record.ProbeCap, good, func(s sighting) string {
 			return unless(s.limit > 0, "no request has a cap")
 		}, capObeyed),
@@ -180,6 +187,10 @@ func countsKnown(s sighting, source record.TokenSource) string {
 	default:
 		return ""
 	}
+}
+
+func perEventCame(s sighting) string {
+	return unless(len(s.counts) > 0, fmt.Sprintf("tokens per event were asked for by %s, and do not come with each event or do not add up", s.perEvent))
 }
 
 // capObeyed cannot use a count above the cap, which is no count any more by then.

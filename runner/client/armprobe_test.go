@@ -161,3 +161,39 @@ func TestPreflightOfSmallWorkloads(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// Tokens per event that were asked for must come; both arms must give them.
+func TestPreflightOfTokensPerEvent(t *testing.T) {
+	running := func(_ int, b map[string]any) string {
+		n := asked(b)
+		return fmt.Sprintf(`data: {"choices":[{"index":0,"delta":{"content":"x"}}],"usage":{"completion_tokens":%d}}`, n) + "\n\n" + finishEvent +
+			usageEvent(fmt.Sprintf(`{"completion_tokens":%d}`, n)) + doneEvent
+	}
+	silent := func(_ int, b map[string]any) string { return streamOf("m", asked(b)) }
+	for _, tt := range []struct {
+		perEvent string
+		answer   func(n int, body map[string]any) string
+		ok       bool
+		na       string
+	}{
+		{"usage", running, true, ""},
+		{"usage", silent, false, ""},
+		{"none", silent, false, "were not asked for"},
+	} {
+		srv := httptest.NewServer(&chatServer{answer: tt.answer})
+		c := onlineClient(t, Options{URL: srv.URL, Model: "m", Settings: Settings{PerEventTokens: tt.perEvent}})
+		r, err := c.Preflight(t.Context(), preflightWorkload(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, check := range r.Checks {
+			if check.Name == record.ProbePerEvent && (check.OK != tt.ok || !strings.Contains(check.NA, tt.na) || (check.NA == "") != (tt.na == "")) {
+				t.Errorf("%s: %+v", tt.perEvent, check)
+			}
+		}
+		if wrong, is := r.Wrong(); is != (tt.perEvent == "usage" && !tt.ok) {
+			t.Errorf("%s: wrong %+v", tt.perEvent, wrong)
+		}
+		srv.Close()
+	}
+}

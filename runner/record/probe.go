@@ -33,6 +33,8 @@ const (
 	ProbeStreams = "streams"
 	// ProbeUsage: the server counted the tokens, each answer from the same source.
 	ProbeUsage = "usage"
+	// ProbePerEvent: the tokens of each event came, where they were asked for.
+	ProbePerEvent = "per_event_tokens"
 	// ProbeCap: no answer had more tokens than its request allowed.
 	ProbeCap = "cap"
 	// ProbeLength: answers whose length was forced have exactly that length.

@@ -2,8 +2,10 @@ package record
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -39,5 +41,23 @@ func TestServerTimes(t *testing.T) {
 	s := Sample{V: 1, Class: OK, Phase: PhaseMeasure, Server: ServerTimes{Load: new(int64(-1))}}
 	if err := checkSample(&s); err == nil || !strings.Contains(err.Error(), "server time") {
 		t.Errorf("a negative server time: %v", err)
+	}
+}
+
+// S-13: a model that was loaded for a measured request marks the round, one that failed or was quick does not.
+func TestModelReloaded(t *testing.T) {
+	for _, tt := range []struct {
+		load  time.Duration
+		class Outcome
+		want  bool
+	}{{250 * time.Millisecond, OK, true}, {100 * time.Millisecond, OK, false}, {time.Second, StreamError, false}} {
+		sum := sumOf(20, func(i int, s *Sample, _ *Stream) {
+			if i == 7 {
+				s.Server.Load, s.Class = new(int64(tt.load)), tt.class
+			}
+		}, time.Millisecond)
+		if got := slices.Contains(sum.Flags, "model_reloaded"); got != tt.want {
+			t.Errorf("load of %v in a request that was %s: flag %t", tt.load, tt.class, got)
+		}
 	}
 }

@@ -231,8 +231,8 @@ func selftest(t *testing.T, args ...string) selftested {
 	t.Helper()
 	text := command(t, t.TempDir(), tailgate(t), append([]string{"selftest", "--json"}, args...)...)
 	var s selftested
-	// The progress on standard error stands before the object.
-	if err := json.Unmarshal([]byte(text[strings.Index(text, "{"):]), &s); err != nil {
+	_, object, _ := strings.Cut(text, "{") // the progress on standard error stands before it
+	if err := json.Unmarshal([]byte("{"+object), &s); err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
 	if s.Sent != s.Seen || s.Sent == 0 || s.OK != s.Measured || s.OK == 0 {

@@ -44,7 +44,7 @@ func (s *scribe) rest() words {
 	case gate.Pass:
 		fact = s.passFact()
 		if load {
-			fact = s.sloFact("")
+			fact = s.keptFact()
 		}
 	case gate.Fail:
 		fact = s.failFact()

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tailgate-ci/tailgate/gate"
 	"github.com/tailgate-ci/tailgate/runner/record"
 )
 
@@ -111,6 +110,24 @@ func cellOf(rd *record.Round, key, failedShare string) string {
 		return missing(record.NotMeasured)
 	}
 	return value(m.Value, m.Unit, failedShare)
+}
+
+// keptFact is line 1 of a load whose limits all hold.
+func (s *scribe) keptFact() words {
+	const most = 3
+	var parts []string
+	for _, r := range s.j.SLO[:min(most, len(s.j.SLO))] {
+		text := label(r.Key) + " " + bound(r)
+		if _, value := limitAndValue(r); value != "" {
+			text += " (" + value + ")"
+		}
+		parts = append(parts, text)
+	}
+	text := "every limit is shown to hold: " + strings.Join(parts, ", ")
+	if more := len(s.j.SLO) - most; more > 0 {
+		text += fmt.Sprintf(" (+%d more)", more)
+	}
+	return words{say("%s", text)}
 }
 
 // unstreamed reports whether the service answers in one piece.
@@ -287,57 +304,6 @@ func loadFailures(rd *record.Round) []block {
 	return []block{line(say("Failures, one attempt per request: %s (%s).", ofAll(rd.Counts.Failures(), n), shareOf(rd.Counts.Failures(), n))), table(g)}
 }
 
-// loadValidity says whether the figures can be believed.
-func (s *scribe) loadValidity() []block {
-	rd := s.loaded()
-	if rd == nil {
-		return nil
-	}
-	w := words{say("Validity: the round counts; ")}
-	if len(s.j.Validity) > 0 {
-		v := s.j.Validity[0]
-		w = words{say("Validity: "), bold("the round does not count"), say(", by rule "), quote(v.Rule, 40), say(": "), quote(v.Evidence, messageCap), say("; ")}
-	}
-	w = append(w, say("%s; %s", warmed(rd), lag(rd)))
-	if !slices.ContainsFunc(s.j.Findings, func(f gate.Finding) bool { return f.ID == gate.GPUUnseen && f.Severity == gate.Warning }) {
-		w = append(append(w, say("; ")), s.gpu()...)
-	}
-	return []block{{kind: bullet, line: append(w, say("."))}}
-}
-
-// warmed says how the warm-up ended.
-func warmed(rd *record.Round) string {
-	windows := count(rd.Steady.Windows) + " warm-up windows"
-	switch rd.Steady.End {
-	case "confirmed":
-		return "steady after " + windows
-	case "started_with_failures":
-		return "requests still failed after " + windows
-	default:
-		return "not steady after " + windows
-	}
-}
-
-// lag vouches for the load: were requests released when they were due?
-func lag(rd *record.Round) string {
-	x, ok := rd.Client.PacerLagP99.Finite()
-	also := vouched(func(unit string, figure func(*record.ClientReport) record.Value) (text, reason string) {
-		y, there := figure(&rd.Client).Finite()
-		if !there {
-			return "", figure(&rd.Client).Reason()
-		}
-		return figureText(y, unit), ""
-	})
-	switch {
-	case !ok:
-		return "generator lag " + missing(rd.Client.PacerLagP99.Reason())
-	case x > lateWarning:
-		return fmt.Sprintf("generator late: p99 lag %s (warned from %d ms; %s)", amount(x, "ms"), lateWarning, also)
-	default:
-		return "generator on time (p99 lag " + amount(x, "ms") + ", " + also + ")"
-	}
-}
-
 // loadContext is what someone needs to repeat or to doubt the run.
 func (s *scribe) loadContext() block {
 	inner := []block{s.workloadLine(), s.tokensLine(), s.warmupLine()}
@@ -347,70 +313,4 @@ func (s *scribe) loadContext() block {
 	inner = append(inner, s.policyLine(), s.toolLine())
 	inner = slices.DeleteFunc(inner, func(b block) bool { return len(b.line) == 0 })
 	return section("Context", true, inner...)
-}
-
-// loadNext is the one sentence that says what to try.
-func (s *scribe) loadNext() []block {
-	w := s.tryNext(s.loaded())
-	if len(w) == 0 {
-		return nil
-	}
-	return []block{{kind: bullet, line: append(words{bold("Next:"), say(" ")}, w...)}}
-}
-
-func (s *scribe) tryNext(rd *record.Round) words {
-	switch {
-	case s.run.Status == record.StatusCancelled:
-		return words{say("start the load again; what was measured so far stays in the run folder.")}
-	case s.j.Verdict == gate.Invalid || rd == nil:
-		return words{say("%s", loadRemedy(s.j.Reason))}
-	case rd.Counts.Failures() > 0:
-		url := "URL"
-		if head := s.run.Arms.Head; head != nil && head.URL != "" {
-			url = head.URL
-		}
-		return words{say("look at one request, "), name("tailgate probe " + url), say(", and at the failed ones in rounds/00-head/samples.jsonl of the run folder.")}
-	}
-	for _, r := range s.j.SLO {
-		if r.State == gate.SLONotProvable && r.Needs > 0 {
-			return words{say("to prove the limit on %s, measure at least %s requests%s.", label(r.Key), count(r.Needs), s.atThisRate(r.Needs))}
-		}
-	}
-	if len(s.j.SLO) > 0 {
-		return nil
-	}
-	for _, key := range []string{"ttft_p99", "e2e_p99"} {
-		if strings.HasPrefix(rd.Metrics[key].Reason(), "n=") {
-			return words{say("a p99 is printed from %s requests on%s.", count(record.MinSamples(0.99)), s.atThisRate(record.MinSamples(0.99)))}
-		}
-	}
-	return words{say("hold it to limits by adding --slo ttft_p99=800ms,error_rate=1%%; the exit code then says whether they hold.")}
-}
-
-// loadRemedy says what to do about a round that does not count.
-func loadRemedy(reason string) string {
-	switch reason {
-	case gate.VoidNoSteadyState:
-		return "the server never settled: see what moves in rounds[0].steady of run.json; lower the load, or give it time with --warmup-cap."
-	case gate.VoidClientCPU, gate.VoidPacerLag, gate.VoidSpan, gate.VoidUnsent, gate.VoidSendRate, gate.VoidCanary, gate.VoidScheduler, gate.VoidGCPause:
-		return "the load generator was the bottleneck: run it on an idle machine of its own, or offer less."
-	case gate.VoidClientLimit:
-		return "raise the limits of the load generator's machine (open files, local ports), or offer less."
-	case record.DiskFull:
-		return "free disk space, or choose another place with --out."
-	default:
-		return "mend what the first line names, then start the load again."
-	}
-}
-
-// atThisRate says how long so many requests take at the planned rate.
-func (s *scribe) atThisRate(n int) string {
-	rate, ok := s.run.Workload.Rate.Finite()
-	if rd := s.loaded(); rd != nil && s.run.Declared.Load.Kind == record.ClosedLoop {
-		rate, ok = rd.Metrics["request_tps"].Finite()
-	}
-	if !ok || rate <= 0 {
-		return ""
-	}
-	return ": at this rate " + amount(float64(n)/rate*1000, "ms")
 }

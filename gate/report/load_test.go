@@ -13,7 +13,7 @@ import (
 
 // loadScenarios are runs of one server: measured without a limit, judged by limits, cut by failures, void, and too short.
 func loadScenarios() []scenario {
-	return []scenario{loadScenario(), loadLimitsScenario(), loadFailuresScenario(), loadVoidScenario(), loadSmallScenario(), loadClosedScenario()}
+	return []scenario{loadScenario(), loadLimitsScenario(), loadFailuresScenario(), loadVoidScenario(), loadSmallScenario(), loadClosedScenario(), loadKeptScenario()}
 }
 
 // aLoad is a load of 5,040 requests, all answered.
@@ -167,6 +167,17 @@ func loadClosedScenario() scenario {
 	return scenario{"load-closed", run, j}
 }
 
+// loadKeptScenario is a load whose limits all hold.
+func loadKeptScenario() scenario {
+	run, j := aLoad(), aLoadJudgement()
+	j.Verdict = gate.Pass
+	j.SLO = []gate.SLOResult{
+		{Key: "error_rate", Limit: 0.001, Unit: "fraction", State: gate.SLOMet, Value: record.Of(0), N: 5040},
+		{Key: "ttft_p99", Limit: 800, Unit: "ms", State: gate.SLOMet, Value: record.Of(619.8), N: 5040, Beyond: 20},
+	}
+	return scenario{"load-kept", run, j}
+}
+
 func TestLoadLines(t *testing.T) {
 	want := map[string]string{
 		"load":          "MEASURED — TTFT p50 182 ms, p99 620 ms; output 1,842 tok/s; 0 of 5,040 requests failed",
@@ -174,6 +185,7 @@ func TestLoadLines(t *testing.T) {
 		"load-failures": "❌ FAIL — SLO Error rate <= 1 % violated: 4.41 %, 222 of 5,032 requests beyond it (+1 more)",
 		"load-void":     "⛔ INVALID — the round does not count: requests were released late: p99 12.5 ms, the limit is 10 ms. Says nothing about the server.",
 		"load-closed":   "MEASURED — TTFT p50 182 ms, p99 n/a (n=600); output 1,842 tok/s; 0 of 5,040 requests failed",
+		"load-kept":     "✅ PASS — every limit is shown to hold: Error rate <= 0.1 % (0 %), TTFT p99 <= 800 ms (620 ms)",
 		"load-small":    "MEASURED — E2E p50 2.72 s, p99 n/a (n=40); output 1,842 tok/s; 0 of 40 requests failed",
 	}
 	for _, c := range loadScenarios() {

@@ -3,7 +3,10 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -171,5 +174,53 @@ func TestProbeNamesTheOtherDialect(t *testing.T) {
 				t.Errorf("exit code %d, no %q in\n%s%s", code, tt.want, &out, &errOut)
 			}
 		})
+	}
+}
+
+// A service of its own kind is read where the flags say, and flags that its dialect does not take are refused unsent.
+func TestProbeOfAServiceOfItsOwnKind(t *testing.T) {
+	asked := ""
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		asked += r.Method + " " + r.URL.Path + " " + string(body)
+		_, _ = io.WriteString(w, `{"part":"A","used":{"out":1}}`+"\n"+`{"part":"B","why":"stop","used":{"out":2}}`+"\n")
+	}))
+	defer srv.Close()
+	file := filepath.Join(t.TempDir(), "body.json")
+	if err := os.WriteFile(file, []byte(`[1.50]`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{
+		"probe", srv.URL, "--dialect", "http-json", "--path", "/complete", "--body", file, "--stream", "ndjson", "--method", "PUT",
+		"--pointer-text", "/part", "--pointer-finish", "/why", "--pointer-n-out", "/used/out", "--json",
+	}
+	var out, errOut bytes.Buffer
+	code := command(args, &out, &errOut, os.Environ())
+	var got struct {
+		Outcome, Text, Finish string
+		Output                int    `json:"output_tokens"`
+		Source                string `json:"tokens_source"`
+	}
+	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
+		t.Fatal(err, &out, &errOut)
+	}
+	if code != 0 || got.Outcome != "ok" || got.Text != "AB" || got.Finish != "stop" || got.Output != 2 || got.Source != "usage" {
+		t.Errorf("exit code %d\n%s", code, &out)
+	}
+	if want := "PUT /complete [1.50]"; asked != want {
+		t.Errorf("asked %q, want %q", asked, want)
+	}
+	for flag, want := range map[string]string{
+		"--cap-field=both": "http-json has no such setting", "--pointer-text=part": "begins with /", "--stream=ws": "want one of none, sse, ndjson",
+		"--dialect=gopher": "known: openai-chat",
+	} {
+		out.Reset()
+		errOut.Reset()
+		if code := command(append(args, flag), &out, &errOut, os.Environ()); code != 2 || !strings.Contains(errOut.String(), want) {
+			t.Errorf("%s: exit code %d, %s", flag, code, &errOut)
+		}
+	}
+	if strings.Count(asked, "PUT") != 1 {
+		t.Errorf("a refused command asked the server: %s", asked)
 	}
 }

@@ -3,6 +3,7 @@ package client
 import (
 	"bytes"
 	"slices"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/tailgate-ci/tailgate/runner/record"
@@ -48,9 +49,8 @@ type answer struct {
 	// jsonLength is where the JSON of a body ends that goes on with raw tensors, -1 when all of it is JSON.
 	jsonLength int64
 
-	walk, finder walk
-	ev           event
-	scratch      []byte
+	// reader is lent while bytes are taken.
+	*reader
 
 	choices []choice
 	kept    int
@@ -77,8 +77,30 @@ type answer struct {
 	// head is the beginning of the body.
 	head []byte
 
-	gaps, reads []int64
+	gaps []int64
+	// reads says of each payload event how many reads after the one before it came: 1, or 0 for the same.
+	reads []uint8
 	counted
+}
+
+// reader is what reading an event needs and nobody needs between two reads. It is lent, so that a stream that waits holds
+// none of it, nor the page of bytes that it points into.
+type reader struct {
+	walk, finder walk
+	ev           event
+	scratch      []byte
+}
+
+var readers = sync.Pool{New: func() any { return new(reader) }}
+
+func (a *answer) borrow() { a.reader = readers.Get().(*reader) }
+
+func (a *answer) giveBack() {
+	if cap(a.scratch) > maxRoom {
+		a.scratch = nil
+	}
+	readers.Put(a.reader)
+	a.reader = nil
 }
 
 // bodyMode says how the bytes of a body are taken.
@@ -110,7 +132,7 @@ func newAnswer(want expectation) *answer {
 	case a.counts != countsNothing:
 		a.tokens = make([]int64, 0, n)
 	}
-	a.gaps, a.reads = make([]int64, 0, n), make([]int64, 0, n)
+	a.gaps, a.reads = make([]int64, 0, n), make([]uint8, 0, n)
 	return a
 }
 
@@ -131,9 +153,13 @@ func (a *answer) write(b []byte, at mark) {
 	case a.mode == bodyWhole:
 		a.keep(b)
 	case a.mode == bodyLines:
+		a.borrow()
 		a.pushed(a.lines.push(b, func(line []byte) bool { return a.event(sseEvent{data: line}, at) }))
+		a.giveBack()
 	default:
+		a.borrow()
 		a.pushed(a.sse.push(b, func(ev sseEvent) bool { return a.event(ev, at) }))
+		a.giveBack()
 	}
 }
 
@@ -251,7 +277,7 @@ func (a *answer) payload(at mark, out bool) {
 	if out && !a.firstOut.at.Reached() {
 		a.firstOut = at
 	}
-	same := int64(1)
+	same := uint8(1)
 	if a.payloads > 0 && a.last.read == at.read {
 		same = 0
 	}
@@ -294,6 +320,8 @@ func (a *answer) allFinished() bool {
 // close tells the answer that its body ended, at the read that showed it. A whole body is decoded now, and so is a last line
 // without an end; one that is no JSON was cut.
 func (a *answer) close(at mark) {
+	a.borrow()
+	defer a.giveBack()
 	switch a.mode {
 	case bodyWhole:
 		a.closeWhole(at)

@@ -129,6 +129,9 @@ func checkAnswer(t *testing.T, a *answer) {
 	if tokens.out != nil && *tokens.out == 0 && !a.empty() {
 		t.Fatal("no tokens beside text")
 	}
+	if a.reader != nil {
+		t.Fatal("an answer that waits holds a reader, and with it a page of bytes")
+	}
 	checkStream(t, a)
 	for _, c := range a.report() {
 		if !utf8.ValidString(c.Finish) || len(c.Finish) > 64 {

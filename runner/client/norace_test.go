@@ -1,0 +1,6 @@
+//go:build !race
+
+package client
+
+// raceEnabled says that the race detector watches.
+const raceEnabled = false

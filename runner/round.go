@@ -106,6 +106,19 @@ func (r *round) condition(ctx context.Context, d record.Instant) error {
 	return errors.Join(err, r.finish())
 }
 
+// serveOnly starts the server, asks what is asked before a first round, and stops it.
+func (r *round) serveOnly(ctx context.Context) error {
+	defer r.attend(ctx)()
+	err := r.serve(ctx)
+	if err == nil {
+		err = r.preflight(ctx)
+	}
+	if stopErr := r.stop(ctx); err == nil {
+		err = stopErr
+	}
+	return errors.Join(err, r.finish())
+}
+
 // attend opens what lives as long as the round: the cut, the collector, the telemetry's sink.
 func (r *round) attend(ctx context.Context) func() {
 	r.cut, r.abandon = context.WithCancelCause(ctx)
@@ -186,6 +199,7 @@ func (r *round) start(ctx context.Context, try int) error {
 		return err
 	}
 	r.rd.Phases.Ready = r.plan.Clock.Now()
+	r.s.served[r.rd.Arm] = true
 	r.say("ready", fmt.Sprintf("%.1f s", time.Duration(r.rd.Phases.Ready-r.rd.Phases.Start).Seconds()))
 	return r.connect(server.URL())
 }

@@ -24,13 +24,15 @@ type Session struct {
 	slot  int
 	pair  int
 	rerun int
+	// served tells of each arm whether a server of it was ever ready.
+	served map[record.Arm]bool
 	// peak is the largest number of requests in flight while the arms were conditioned; 0 when they were not.
 	peak int
 }
 
 // NewSession prepares a session; nothing runs yet.
 func NewSession(p *Plan) *Session {
-	s := &Session{plan: p, run: p.Run}
+	s := &Session{plan: p, run: p.Run, served: map[record.Arm]bool{}}
 	s.do = s.measureRound
 	return s
 }
@@ -44,6 +46,9 @@ func (s *Session) Run(ctx context.Context) error {
 		return s.broken(err)
 	}
 	err := s.measure(ctx)
+	if errors.Is(err, errStop) && ctx.Err() == nil {
+		err = s.hearBase(ctx)
+	}
 	switch {
 	case ctx.Err() != nil:
 		s.run.Status = record.StatusCancelled
@@ -74,6 +79,25 @@ func (s *Session) measure(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// hearBase starts base where head was found not to serve and base has not had its turn: what base cannot do either is no
+// fault of head's.
+func (s *Session) hearBase(ctx context.Context) error {
+	blamed := slices.ContainsFunc(s.run.Incidents, func(in record.Incident) bool {
+		return in.Arm == record.Head && slices.Contains([]string{record.StartFailed, record.StartTimeout, record.ProbeFailed, record.ProbeUnfit}, in.ID)
+	})
+	if !blamed || s.served[record.Base] {
+		return errStop
+	}
+	rw, err := s.plan.Writer.Conditioning(record.Base)
+	if err != nil {
+		return err
+	}
+	if err := newRound(s, record.Round{Slot: -1, Arm: record.Base, State: record.RoundRunning}, rw).serveOnly(ctx); err != nil {
+		return err
+	}
+	return errStop
 }
 
 // measurePair runs two adjacent rounds, and runs them again on new slots while one of them is void and the budget lasts.

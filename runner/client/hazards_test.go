@@ -235,3 +235,12 @@ func TestTLS(t *testing.T) {
 		}
 	}
 }
+
+// A server that closes every connection unused gets one more of them, and then the request for what it is worth.
+func TestServerThatTakesNothing(t *testing.T) {
+	s := newServer(t, func(*server, net.Conn, *bufio.Reader) {})
+	got := send(t, s.client(t, nil), 40*time.Millisecond)
+	if got.Class == record.OK || got.Attempts != 1 || s.conns.Load() > 2 || s.seen.Load() != 0 {
+		t.Errorf("%s %s after %d attempts over %d connections", got.Class, got.Detail, got.Attempts, s.conns.Load())
+	}
+}

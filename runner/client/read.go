@@ -98,6 +98,7 @@ func (x *exchange) begin() {
 // is where the next answer would begin.
 func (x *exchange) readBody() (clean bool, err error) {
 	u := &x.body
+	clean = true
 	for !u.over() {
 		b, err := x.conn.next()
 		if err != nil {
@@ -112,13 +113,11 @@ func (x *exchange) readBody() (clean bool, err error) {
 		if err != nil {
 			return false, x.bodyError(err)
 		}
-		if extra > 0 {
-			return false, nil
-		}
+		clean = extra == 0
 		x.progress()
 	}
 	x.ans.close(x.conn.last)
-	return x.conn.lo == x.conn.hi, nil
+	return clean && x.conn.lo == x.conn.hi, nil
 }
 
 // take hands a stretch of the body on.

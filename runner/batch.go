@@ -59,6 +59,10 @@ type flight struct {
 	// gate carries the instant at which the request may use the network; closed for one that is withdrawn. Set before the
 	// stage is ready.
 	gate chan record.Instant
+	// handover writes the request with its release, unless it is crowded: others are due before it could be written, and
+	// their goroutines write side by side. Set before the release.
+	handover client.Handover
+	crowded  bool
 	// encoded holds the bytes of a request that will be due at once when its predecessor has ended.
 	encoded atomic.Pointer[client.Request]
 	// sched and pick are instants: when it was due, and when it was released.

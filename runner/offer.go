@@ -20,6 +20,8 @@ const (
 	// followAhead is the same for a turn that waits for another: its conversation has thought for long enough that memory is
 	// no concern, and its connection must still be dialled ahead.
 	followAhead = 20*time.Millisecond + client.DialAhead
+	// writeTime is what writing a request takes: two system calls, and on the loopback also the server's side of it.
+	writeTime = 50 * time.Microsecond
 	// ahead bounds the batches that wait to be paced.
 	ahead = 16
 )
@@ -135,6 +137,7 @@ func (o *offering) pace(next func() *batch) {
 			// The only error is that of a context that ended.
 			_ = pacer.Run(o.releasing, b.due, func(k int, pick record.Instant) {
 				i := b.independent[k]
+				b.flights[i].crowded = k+1 < len(b.due) && b.due[k+1] < pick+record.Instant(writeTime)
 				o.release(turnRef{b, i}, b.due[k], pick)
 			})
 		}
@@ -191,7 +194,7 @@ func (o *offering) prepare(t turnRef, due record.Instant) {
 	if r == nil {
 		return
 	}
-	r.Sched, r.Phase, r.Tap = due, b.phase(t.i, due), o.tap
+	r.Sched, r.Phase, r.Tap, r.Early = due, b.phase(t.i, due), o.tap, &f.handover
 	switch {
 	case o.loop != nil:
 		r.Ahead = o.loop.dialAhead
@@ -262,6 +265,9 @@ func (o *offering) goOn(t turnRef, at record.Instant) {
 	f := &t.b.flights[t.i]
 	f.inFlight.Store(true)
 	o.inFlight.Add(1)
+	if !f.crowded {
+		f.handover.Write()
+	}
 	f.gate <- at
 }
 

@@ -21,6 +21,9 @@ type exchange struct {
 	// uncounted keeps a readiness probe out of the client's counts.
 	uncounted bool
 
+	// parked: offered to the releaser. early: the releaser has looked and written, with its results in conn.send.
+	parked, early bool
+
 	// head has status 0 until it was read.
 	head head
 	body unframer
@@ -73,9 +76,12 @@ func (x *exchange) run(release <-chan record.Instant) {
 		return
 	}
 	err := x.connect(!picked && len(release) == 0)
-	if !picked && !x.waitForPick(release) {
-		x.hangUp()
-		return
+	if !picked {
+		x.park()
+		if !x.waitForPick(release) {
+			x.hangUp()
+			return
+		}
 	}
 	defer x.hangUp()
 	for checks := true; err == nil && !x.send(checks); {
@@ -117,8 +123,13 @@ func (x *exchange) waitForDial(release <-chan record.Instant) (picked bool) {
 func (x *exchange) waitForPick(release <-chan record.Instant) bool {
 	select {
 	case at, ok := <-release:
+		x.unpark()
 		return x.pick(at, ok)
 	case <-x.watch.ctx.Done():
+		if !x.unpark() {
+			at, ok := <-release
+			return x.pick(at, ok)
+		}
 		x.cancelled()
 		return false
 	}

@@ -23,6 +23,8 @@ type Request struct {
 	// Ahead, when set, is asked [DialAhead] before the request is due whether a connection may be sought before the release:
 	// a request that will wait for a place in flight must not hold one meanwhile.
 	Ahead func() bool
+	// Early, when set, lets the releaser write the request.
+	Early *Handover
 	// Wire is head and body as they are written. The head names the server's port, which differs between rounds; Body, a
 	// part of Wire, is equal in all.
 	Wire, Body []byte

@@ -29,9 +29,12 @@ type sending struct {
 // Look, write and wait are one visit to the runtime's poller, in that order: whatever happens to the socket after the look
 // wakes the wait, so no sign that the server has gone can be lost, and no read is tried before there can be an answer.
 func (c *conn) write(wire []byte) error {
-	c.send = sending{wire: wire, kept: c.reused > 0}
+	c.ready(wire)
 	return c.fill()
 }
+
+// ready sets what trySend writes.
+func (c *conn) ready(wire []byte) { c.send = sending{wire: wire, kept: c.reused > 0} }
 
 // readSocket reads the socket into the page, after it has written what is to be written.
 func (c *conn) readSocket() (int, error) {

@@ -12,15 +12,19 @@ import (
 // checks says whether to look. An error of the write does not end the exchange: a server that refuses a request while it
 // is being sent has often said why, so the answer is looked for, for up to a second.
 func (x *exchange) send(checks bool) (alive bool) {
-	c := x.conn
-	if !c.begin(&x.watch) {
+	c, early := x.conn, x.early
+	x.early = false
+	if !early && !c.begin(&x.watch) {
 		return false
 	}
 	x.s.Conn = max(x.s.Conn, x.s.Slot)
 	wire := x.r.Wire
 	if c.direct {
-		// Its error, if any, stays with the connection for the read to find.
-		err := c.write(wire)
+		var err error
+		if !early {
+			// Its error, if any, stays with the connection for the read to find.
+			err = c.write(wire)
+		}
 		if c.send.dead && checks {
 			return false
 		}

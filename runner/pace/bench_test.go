@@ -217,7 +217,7 @@ func newTraffic(b *testing.B, server simserver.Config, turn workload.Turn, strea
 // offer prepares one request for each due time, half a second ahead, and returns what releases them.
 func (t *traffic) offer(b *testing.B, due, picks []record.Instant) func(int, record.Instant) {
 	t.samples = t.samples[:0]
-	gates := make([]chan record.Instant, len(due))
+	gates, early := make([]chan record.Instant, len(due)), make([]client.Handover, len(due))
 	for i := range gates {
 		gates[i] = make(chan record.Instant, 1)
 	}
@@ -229,7 +229,7 @@ func (t *traffic) offer(b *testing.B, due, picks []record.Instant) func(int, rec
 				b.Error(err)
 				return
 			}
-			r.Sched = at
+			r.Sched, r.Early = at, &early[i]
 			t.flying.Go(func() {
 				s, _ := t.client.Do(b.Context(), r, gates[i])
 				t.mu.Lock()
@@ -240,6 +240,7 @@ func (t *traffic) offer(b *testing.B, due, picks []record.Instant) func(int, rec
 	})
 	return func(i int, pick record.Instant) {
 		picks[i] = pick
+		early[i].Write()
 		gates[i] <- pick
 	}
 }

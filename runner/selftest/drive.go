@@ -145,7 +145,7 @@ func (d *drive) openLoop(ctx context.Context) error {
 	// Time to serialise the first requests and to start their goroutines.
 	d.begins(d.o.Clock.Now() + record.Instant(200*time.Millisecond))
 	due := d.due()
-	release := make([]chan record.Instant, len(due))
+	release, early := make([]chan record.Instant, len(due)), make([]client.Handover, len(due))
 	for i := range release {
 		release[i] = make(chan record.Instant, 1)
 	}
@@ -158,14 +158,17 @@ func (d *drive) openLoop(ctx context.Context) error {
 			if pause(ctx, d.o.Clock.Until(at)-lookAhead) != nil {
 				return // cancelled; the caller knows
 			}
-			if err := d.launch(ctx, i, at, release[i]); err != nil {
+			if err := d.launch(ctx, i, at, release[i], &early[i]); err != nil {
 				broken <- err
 				cancel()
 				return
 			}
 		}
 	})
-	err := pace.Run(ctx, d.o.Clock, due, func(i int, pick record.Instant) { release[i] <- pick })
+	err := pace.Run(ctx, d.o.Clock, due, func(i int, pick record.Instant) {
+		early[i].Write()
+		release[i] <- pick
+	})
 	preparing.Wait()
 	select {
 	case err = <-broken:
@@ -176,12 +179,12 @@ func (d *drive) openLoop(ctx context.Context) error {
 }
 
 // launch prepares one request and starts the goroutine that waits for its release.
-func (d *drive) launch(ctx context.Context, seq int, due record.Instant, release <-chan record.Instant) error {
+func (d *drive) launch(ctx context.Context, seq int, due record.Instant, release <-chan record.Instant, early *client.Handover) error {
 	r, err := d.client.Encode(seq, d.w, d.turn)
 	if err != nil {
 		return err
 	}
-	r.Sched = due
+	r.Sched, r.Early = due, early
 	d.flying.Go(func() { d.keep(d.client.Do(ctx, r, release)) })
 	return nil
 }

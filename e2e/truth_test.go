@@ -120,8 +120,8 @@ target:
   stop: {grace: 2s}
   per_event_tokens: usage
 workload: %s
-load: {measure: 15s}
-warmup: {window: 500ms, windows: 5, band: 20%%, trend: 20%%, trend_windows: 5, cap: 30s}
+load: {measure: 6s, self_test: 0s}
+warmup: {window: 500ms, windows: 3, band: 20%%, trend: 20%%, trend_windows: 5, cap: 30s}
 rounds: {min: 3, max: 3, max_void: 6}
 conditioning: {base: 0s, head_max: 0s}
 cooldown: {pause: 0s}
@@ -133,7 +133,7 @@ telemetry: {gpu: off}
 func TestE2ETruthCoalescedTokens(t *testing.T) {
 	requireE2E(t)
 	repo := t.TempDir()
-	write(t, repo, ".tailgate.yaml", fmt.Sprintf(cutPolicy, tailgate(t), regular(t, 3000, 20*time.Millisecond, 40)))
+	write(t, repo, ".tailgate.yaml", fmt.Sprintf(cutPolicy, tailgate(t), regular(t, 1500, 20*time.Millisecond, 40)))
 	write(t, repo, ".gitignore", "/out/\n")
 	command(t, repo, "git", "init", "-q", "-b", "main")
 	for _, perEvent := range []int{1, 4} {
@@ -144,14 +144,10 @@ func TestE2ETruthCoalescedTokens(t *testing.T) {
 		commitAll(t, repo, fmt.Sprintf("Send %d tokens an event", perEvent))
 	}
 	r := execute(t, repo, filepath.Join(t.TempDir(), "run"), nil, "run", "--base", "main")
-	void := map[int]bool{}
-	for _, v := range r.judgement.Validity {
-		void[v.Slot] = true
-	}
 	median := func(arm record.Arm, key string) float64 {
 		var xs []float64
 		for _, rd := range r.run.Rounds {
-			if x, ok := rd.Metrics[key].Finite(); ok && rd.Arm == arm && !void[rd.Slot] {
+			if x, ok := rd.Metrics[key].Finite(); ok && rd.Arm == arm {
 				xs = append(xs, x)
 			}
 		}
@@ -173,7 +169,7 @@ func TestE2ETruthCoalescedTokens(t *testing.T) {
 		said = said || strings.HasPrefix(n.Key, "itl_") && strings.Contains(n.Reason, "cut differently")
 	}
 	if !said {
-		t.Errorf("not gated: %+v", r.judgement.NotGated)
+		t.Errorf("not gated: %+v; verdict %s: %s", r.judgement.NotGated, r.judgement.Verdict, r.judgement.Line)
 	}
 }
 

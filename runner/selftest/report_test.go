@@ -174,3 +174,16 @@ func TestStreamsAreLongEnough(t *testing.T) {
 		}
 	}
 }
+
+func TestNumbersAreReadable(t *testing.T) {
+	for x, want := range map[float64]string{
+		0: "0", -1e-9: "0", 0.0004: "0", 0.123456: "0.123", 12.345: "12.3", 999.4: "999", 999.9: "1,000", 1_234_567.8: "1,234,568",
+	} {
+		if got := number(x); got != want {
+			t.Errorf("%v: %q, want %q", x, got, want)
+		}
+	}
+	if got := count(-1); got != "not known" {
+		t.Errorf("-1: %q", got)
+	}
+}

@@ -138,7 +138,7 @@ func withUnit(x float64, unit string) string {
 
 // number writes three digits, what is less than 0.0005 as 0, and large numbers whole with their thousands apart.
 func number(x float64) string {
-	if x >= 1000 || x <= -1000 {
+	if x >= 999.5 {
 		return count(int(x + 0.5))
 	}
 	if x > -0.0005 && x < 0.0005 {

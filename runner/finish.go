@@ -156,7 +156,7 @@ func (r *round) finish() error {
 func (r *round) fill(sum record.Summary) {
 	r.rd.Counts, r.rd.Metrics, r.rd.Beyond, r.rd.FailedIDs = sum.Counts, sum.Metrics, sum.Beyond, sum.FailedIDs
 	r.rd.Tokens, r.rd.OutTokens, r.rd.Server.CachedShare = sum.Tokens, sum.OutTokens, sum.CachedShare
-	r.rd.Answers = sum.Answers
+	r.rd.Answers, r.rd.Blocks = sum.Answers, sum.Blocks
 	r.rd.Details = sum.Details
 	for _, f := range sum.Flags {
 		r.flag(f)

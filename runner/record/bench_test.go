@@ -35,6 +35,7 @@ func BenchmarkStreamCodec(b *testing.B) {
 		events += len(st.T)
 	}
 	perEvent := func(b *testing.B) {
+		b.Helper()
 		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(events), "ns/event")
 	}
 	b.Run("encode", func(b *testing.B) {

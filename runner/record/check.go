@@ -74,6 +74,11 @@ func checkRound(rd *Round) error {
 			return fmt.Errorf("metric %.80q: %v of %d samples", key, x, m.N)
 		}
 	}
+	for key, values := range rd.Blocks {
+		if len(values) != blockCount {
+			return fmt.Errorf("blocks %.80q: %d values, want %d", key, len(values), blockCount)
+		}
+	}
 	for key, n := range rd.Beyond {
 		if n < 0 || n > maxCount {
 			return fmt.Errorf("beyond %.80q: %d", key, n)
@@ -170,6 +175,21 @@ func checkStream(st *Stream) error {
 		}
 	}
 	return nil
+}
+
+// checkEvent holds one line of journal.jsonl against what its fields mean. Names are not listed: a journal may tell of what a
+// later version does.
+func checkEvent(e *Event) error {
+	switch {
+	case e.T < 0 || e.T > latestInstant:
+		return fmt.Errorf("an instant of %d ns lies outside any run", e.T)
+	case e.Name == "" || len(e.Name) > maxText || len(e.Text) > maxText:
+		return fmt.Errorf("an event with a name of %d bytes and a text of %d", len(e.Name), len(e.Text))
+	case e.Arm != "" && !known(e.Arm):
+		return fmt.Errorf("arm %.80q is unknown", e.Arm)
+	default:
+		return nil
+	}
 }
 
 // checkWindow holds one line of windows.jsonl against what its fields mean.

@@ -146,6 +146,26 @@ func (f *Folder) Windows(slot int) iter.Seq2[Window, error] {
 	return rows(f, slot, windowsFile, checkWindow)
 }
 
+// Journal yields the events of the run in the order in which they were written, as Samples does. A run without a journal has
+// none. Text of an event may be foreign.
+func (f *Folder) Journal() iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		stopped := false
+		err := f.each(journalFile, func(r io.Reader) error {
+			return lines(r, checkEvent, func(e Event) bool {
+				stopped = !yield(e, nil)
+				return !stopped
+			})
+		})
+		switch {
+		case errors.Is(err, errCut):
+			f.noteCut(journalFile)
+		case err != nil && !errors.Is(err, fs.ErrNotExist) && !stopped:
+			yield(Event{}, fmt.Errorf("%s: %w", journalFile, err))
+		}
+	}
+}
+
 // Cut lists the files, relative to the folder, that were seen to end in half a line: their writer died.
 func (f *Folder) Cut() []string {
 	f.mu.Lock()

@@ -266,9 +266,9 @@ func goldenRound(slot int, arm Arm, in Interval, sum Summary) Round {
 			Confirmed: in.M0 - second(2), M0: in.M0, M1: in.M1, Drained: in.M1 + second(3), Stopped: in.M1 + second(5), Proved: in.M1 + second(6),
 		},
 		Counts: sum.Counts, Metrics: sum.Metrics, Beyond: sum.Beyond, FailedIDs: sum.FailedIDs, Flags: sum.Flags, Tokens: sum.Tokens, OutTokens: sum.OutTokens,
-		Answers: sum.Answers,
-		Steady:  SteadyReport{Windows: 11, Joined: 1, MetAt: 5, ConfirmedAt: 11, End: "confirmed"},
-		Server:  ServerReport{CachedShare: sum.CachedShare, LogLines: 4180, Model: "small"},
+		Answers: sum.Answers, Blocks: sum.Blocks,
+		Steady: SteadyReport{Windows: 11, Joined: 1, MetAt: 5, ConfirmedAt: 11, End: "confirmed"},
+		Server: ServerReport{CachedShare: sum.CachedShare, LogLines: 4180, Model: "small"},
 		Client: ClientReport{
 			Address: "127.0.0.1:8000", Dialect: "openai-chat", PacerLagP50: Of(0.014), PacerLagP99: Of(0.024), PacerLagMax: Of(0.024),
 			Written: sum.Counts.Scheduled, Dialled: 9, Reused: sum.Counts.Scheduled - 9, WireSHA256: hex64("wire"), CPU: Of(0.02), Span: Of(1.0001), GCPause: Of(1.2),

@@ -28,14 +28,14 @@ func TestHDREncoderAgreesWithTheLibrary(t *testing.T) {
 			if n%3 == 0 {
 				v = 5e6 + float64(r.IntN(40))*4096
 			}
-			values[i] = point{v, 1 + r.IntN(3)}
+			values[i] = point{value: v, weight: 1 + r.IntN(3)}
 			if err := library.RecordValues(int64(v), int64(values[i].weight)); err != nil {
 				dropped += values[i].weight
 			}
 		}
 		checkEncoded(t, encoder, values, encodeHDR(library), dropped)
 	}
-	checkEncoded(t, encoder, []point{{2 * hdrHighest, 4}}, "", 4)
+	checkEncoded(t, encoder, []point{{value: 2 * hdrHighest, weight: 4}}, "", 4)
 }
 
 func checkEncoded(t *testing.T, encoder *hdrEncoder, values []point, want string, dropped int) {

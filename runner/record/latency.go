@@ -77,8 +77,9 @@ func distributions(reqs []request, source tokenSource, limits Limits) map[string
 	for name, of := range single() {
 		d := &distribution{}
 		for _, r := range reqs {
+			d.block = r.block
 			if r.Class != OK {
-				d.failed++
+				d.fail(1)
 				continue
 			}
 			v := of(r)
@@ -163,8 +164,9 @@ func (d *distribution) note(without, unknown string) {
 func gaps(reqs []request, of func(request, func(ms float64, weight int)) (without, unknown string), lost func(request) int) *distribution {
 	d := &distribution{}
 	for _, r := range reqs {
+		d.block = r.block
 		if r.Class != OK {
-			d.failed += lost(r)
+			d.fail(lost(r))
 			continue
 		}
 		d.note(of(r, d.add))

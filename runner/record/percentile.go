@@ -64,10 +64,11 @@ func parseKey(key string) (k metricKey, ok bool) {
 	return metricKey{}, false
 }
 
-// point is a value that occurred weight times.
+// point is a value that occurred weight times, among the arrivals of a block.
 type point struct {
 	value  float64
 	weight int
+	block  uint8
 }
 
 // distribution is one latency over the requests of a round: finite values, and the weight of the failed ones at +Inf.
@@ -82,11 +83,20 @@ type distribution struct {
 	// floor is what all failed requests are known to exceed, in the unit of the values; 0 when one of them gives no such
 	// promise.
 	floor float64
+	// block is the block of the request whose values are being added; failedIn is failed by block.
+	block    uint8
+	failedIn [blockCount]int
 }
 
 func (d *distribution) add(value float64, weight int) {
-	d.points = append(d.points, point{value, weight})
+	d.points = append(d.points, point{value, weight, d.block})
 	d.total += weight
+}
+
+// fail adds failures of the request at hand, at +Inf.
+func (d *distribution) fail(weight int) {
+	d.failed += weight
+	d.failedIn[d.block] += weight
 }
 
 // seal sorts the points; percentiles may be asked for from then on.

@@ -8,6 +8,8 @@ type request struct {
 	stream Stream
 	// cuts are the payload events grouped by the socket read that completed them, in order.
 	cuts []read
+	// block is the tenth of the round's arrivals that the request belongs to, 0 to 9.
+	block uint8
 }
 
 // requestOf joins a sample and its stream.

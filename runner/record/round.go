@@ -28,6 +28,10 @@ type Round struct {
 	// Beyond counts, per declared SLO limit of a percentile, the samples over it, failures included: of the metric's N, which
 	// are requests, or token gaps for inter-token latency.
 	Beyond map[string]int `json:"beyond,omitempty"`
+	// Blocks holds ten values per latency percentile that has one, in its unit: the percentile with one of ten contiguous
+	// blocks of arrivals left out. Their spread tells how far a round of this length is from the truth, however its requests
+	// depend on each other (a jackknife over blocks). A key is absent where such a value does not exist.
+	Blocks map[string][]float64 `json:"blocks,omitempty"`
 	// FailedIDs are the ids of requests whose answer failed a content check, at most 100, sorted.
 	FailedIDs []string `json:"failed_ids,omitempty"`
 	// Details holds an example of why per class but ok: the detail of the earliest request that ended so. It is foreign text.

@@ -46,7 +46,8 @@ func (e *streamEncoder) encode(s Stream) []byte {
 	if n := len(e.sorted); n > 0 {
 		pace = e.sorted[n/2]
 	}
-	b := append(e.line[:0], `{"seq":`...)
+	b := e.line[:0]
+	b = append(b, `{"seq":`...)
 	b = strconv.AppendInt(b, int64(s.Seq), 10)
 	b = append(b, `,"gap_ns":`...)
 	b = strconv.AppendInt(b, pace*streamStep, 10)
@@ -63,8 +64,9 @@ func (e *streamEncoder) encode(s Stream) []byte {
 	}
 	b = appendCounts(append(b, ']'), `,"n":[`, s.N)
 	b = appendCounts(b, `,"r":[`, s.R)
-	e.line = append(b, '}', '\n')
-	return e.line
+	b = append(b, '}', '\n')
+	e.line = b
+	return b
 }
 
 func appendCounts(b []byte, open string, counts []int) []byte {

@@ -28,6 +28,8 @@ type Summary struct {
 	Beyond map[string]int
 	// Flags say what limits the use of the metrics: bunched_stream, not_streamed, usage_inconsistent.
 	Flags []string
+	// Blocks holds, for latency percentiles with a value, the same without one tenth of the arrivals each; see [Round].
+	Blocks map[string][]float64
 	// Answers says what the figures leave out and hide.
 	Answers AnswerReport
 	// Tokens is the source of token counts; empty when no request succeeded.
@@ -59,7 +61,7 @@ func Summarise(samples []Sample, streams []Stream, in Interval) Summary {
 			dist.put(sum.Metrics, name, q)
 		}
 	}
-	sum.Beyond = beyond(d, in.SLO)
+	sum.Beyond, sum.Blocks = beyond(d, in.SLO), blocks(d)
 	rates(&sum, reqs, in, source)
 	sum.Metrics["goodput"] = goodput(reqs, in.SLO, source)
 	fingerprint(sum.Metrics, reqs)
@@ -83,6 +85,7 @@ func measured(samples []Sample, streams []Stream, in Interval) []request {
 			out = append(out, requestOf(s, bySeq[s.Seq]))
 		}
 	}
+	inBlocks(out)
 	return out
 }
 

@@ -123,6 +123,9 @@ func (c *comparison) summary(rd *Round, sum Summary) {
 	for _, key := range union(rd.Beyond, sum.Beyond) {
 		c.equal("beyond."+key, rd.Beyond[key], sum.Beyond[key])
 	}
+	for _, key := range slices.Sorted(maps.Keys(rd.Blocks)) { // runs of earlier versions have none
+		c.equal("blocks."+key, rd.Blocks[key], sum.Blocks[key])
+	}
 	c.equal("failed_ids", rd.FailedIDs, sum.FailedIDs)
 	for _, class := range slices.Sorted(maps.Keys(rd.Details)) { // runs of earlier versions have none
 		c.equal("details."+string(class), rd.Details[class], sum.Details[class])

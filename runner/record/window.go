@@ -82,7 +82,7 @@ func (s *series) take(r request) {
 		s.windows[i].Sent++
 	}
 	if i, ok := s.at(r.Pick); ok {
-		s.values[i].lag = append(s.values[i].lag, point{float64(r.Pick - r.Sched), 1})
+		s.values[i].lag = append(s.values[i].lag, point{value: float64(r.Pick - r.Sched), weight: 1})
 	}
 	i, ok := s.at(r.over())
 	switch {
@@ -90,7 +90,7 @@ func (s *series) take(r request) {
 		s.windows[i].Failed[r.Class]++
 	case r.Class == OK && ok:
 		s.windows[i].OK++
-		s.values[i].e2e = append(s.values[i].e2e, point{float64(r.over() - r.Sched), 1})
+		s.values[i].e2e = append(s.values[i].e2e, point{value: float64(r.over() - r.Sched), weight: 1})
 	}
 	if r.Class == OK {
 		s.takeStream(r)
@@ -99,7 +99,7 @@ func (s *series) take(r request) {
 
 func (s *series) takeStream(r request) {
 	if i, ok := s.at(r.First); ok && !r.flagged(notStreamed) {
-		s.values[i].ttft = append(s.values[i].ttft, point{float64(r.First - r.Sched), 1})
+		s.values[i].ttft = append(s.values[i].ttft, point{value: float64(r.First - r.Sched), weight: 1})
 	}
 	if r.perEvent() == nil {
 		return
@@ -110,7 +110,7 @@ func (s *series) takeStream(r request) {
 			continue
 		}
 		if i, ok := s.at(r.First + Instant(rd.at)); ok {
-			s.values[i].itl = append(s.values[i].itl, point{float64(rd.at-from) / float64(rd.tokens), rd.tokens})
+			s.values[i].itl = append(s.values[i].itl, point{value: float64(rd.at-from) / float64(rd.tokens), weight: rd.tokens})
 		}
 		from = rd.at
 	}

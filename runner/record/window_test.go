@@ -156,7 +156,7 @@ func TestHistogramsAgreeWithTheSamples(t *testing.T) {
 			var values []point
 			for range 400 {
 				v := math.Floor(scale * math.Exp(r.NormFloat64()))
-				values = append(values, point{v, 1})
+				values = append(values, point{value: v, weight: 1})
 				all = append(all, v/1e6)
 			}
 			parts = append(parts, histogram(values, encoder))
@@ -183,7 +183,7 @@ func TestHistogramsAgreeWithTheSamples(t *testing.T) {
 }
 
 func TestHistogramSaysWhatItDropped(t *testing.T) {
-	h := histogram([]point{{5e6, 1}, {2 * hdrHighest, 3}}, newHDREncoder())
+	h := histogram([]point{{value: 5e6, weight: 1}, {value: 2 * hdrHighest, weight: 3}}, newHDREncoder())
 	if h.N != 1 || h.Dropped != 3 {
 		t.Errorf("%d values, %d dropped; want 1 and 3", h.N, h.Dropped)
 	}

@@ -125,8 +125,8 @@ func (s *Script) head(line string) error {
 	case "framing":
 		s.Framing = value
 	case "headers-at":
-		n, err := strconv.Atoi(value)
-		s.HeadersAt = new(time.Duration(n) * time.Millisecond)
+		at, err := milliseconds(value)
+		s.HeadersAt = &at
 		return err
 	default:
 		return fmt.Errorf("unknown key %q", key)
@@ -136,21 +136,20 @@ func (s *Script) head(line string) error {
 
 func (s *Script) timeline(line string) error {
 	ms, what, _ := strings.Cut(line, " ")
-	n, err := strconv.Atoi(ms)
+	at, err := milliseconds(ms)
 	if err != nil {
 		return err
 	}
-	st := Step{At: time.Duration(n) * time.Millisecond}
+	st := Step{At: at}
 	word, arg, _ := strings.Cut(strings.TrimSpace(what), " ")
 	switch word {
 	case "close", "cut", "reset":
 		st.What = word
 	case "hold":
-		h, err := strconv.Atoi(arg)
-		if err != nil {
+		if st.Hold, err = milliseconds(arg); err != nil {
 			return err
 		}
-		st.What, st.Hold = word, time.Duration(h)*time.Millisecond
+		st.What = word
 	default:
 		st.What = "write"
 		if st.Data, err = terms(what); err != nil {
@@ -162,6 +161,18 @@ func (s *Script) timeline(line string) error {
 	}
 	s.Steps = append(s.Steps, st)
 	return nil
+}
+
+// milliseconds reads a time of at most a day.
+func milliseconds(text string) (time.Duration, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return 0, err
+	}
+	if d := time.Duration(n) * time.Millisecond; n >= 0 && n <= int(24*time.Hour/time.Millisecond) {
+		return d, nil
+	}
+	return 0, fmt.Errorf("%d ms is no time within a day", n)
 }
 
 // terms joins Go string literals, each with an optional count before it.

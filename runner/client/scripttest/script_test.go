@@ -17,6 +17,8 @@ func TestParseRefuses(t *testing.T) {
 		"status: ok":               "line 1",
 		"headers-at: soon":         "line 1",
 		"+x close":                 "line 1",
+		"+10000000000000":          "line 1: 10000000000000 ms is no time within a day",
+		"+1 hold -1":               "no time within a day",
 		"+1 hold long":             "line 1",
 		"+1 \"unterminated":        "line 1",
 		"+1 x*\"a\"":               "line 1",

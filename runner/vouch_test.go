@@ -372,3 +372,10 @@ func simSeen(ctx context.Context, url string) (int64, error) {
 	err = json.NewDecoder(resp.Body).Decode(&counts)
 	return counts.Requests, err
 }
+
+func BenchmarkMeterReading(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		read()
+	}
+}

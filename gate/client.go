@@ -37,7 +37,7 @@ func clientRules() []clientRule {
 		{VoidPacerLag, LateGenerator, "requests were released late (p99 over 2 ms)", pacerLag},
 		{VoidSpan, "", "", offSchedule},
 		{VoidSendRate, UnevenGenerator, "requests were sent faster or slower than planned (over 0.5 % in some 10 s)", offRate},
-		{VoidCanary, LateReader, "the load generator read a stream of known stamps late (p99 over 2 ms)", canaryLate},
+		{VoidCanary, LateReader, "the load generator read a stream of known stamps late (p99 over 2 ms; in rounds below 10 s any over 10 ms)", canaryLate},
 		{VoidScheduler, SlowScheduler, "goroutines of the load generator waited for a thread (p99 over 2 ms)", schedulerLate},
 		{VoidGCPause, LongCollections, "the load generator stood still for garbage collection (over 0.1 % of the interval)", gcPause},
 		{VoidWire, "", "", wireDiffers},

@@ -367,7 +367,7 @@ func simSeen(ctx context.Context, url string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer resp.Body.Close() //nolint:errcheck // read only
+	defer resp.Body.Close()
 	var counts simserver.Counts
 	err = json.NewDecoder(resp.Body).Decode(&counts)
 	return counts.Requests, err

@@ -40,6 +40,8 @@ type comparison struct {
 	runner record.Runner
 	// progress receives the steps.
 	progress io.Writer
+	// seen asks a server how many requests it has received; nil where servers do not tell.
+	seen func(ctx context.Context, url string) (int64, error)
 
 	id        string
 	file      *config.File
@@ -249,6 +251,7 @@ func (c *comparison) measure(ctx context.Context) error {
 		API:       c.api,
 		Telemetry: sampler, Rules: rules(c.judge), Progress: view.step,
 	}
+	plan.Seen = c.seen
 	stop := c.app.vouch(ctx, plan)
 	err = runner.NewSession(plan).Run(ctx)
 	if stopErr := stop(); stopErr != nil {

@@ -116,6 +116,28 @@ func (s *truthServer) stop() error {
 	return err
 }
 
+// simulatorSeen asks a simulated server how many requests it has read to their last byte.
+func simulatorSeen(ctx context.Context, url string) (int64, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/sim/truth", http.NoBody)
+	if err != nil {
+		return 0, err
+	}
+	c := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, Proxy: nil}}
+	resp, err := c.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		return 0, fmt.Errorf("/sim/truth: %s", resp.Status)
+	}
+	var counts simserver.Counts
+	if err := json.NewDecoder(resp.Body).Decode(&counts); err != nil {
+		return 0, fmt.Errorf("/sim/truth: %w", err)
+	}
+	return counts.Requests, nil
+}
+
 // truth asks for what the server knows of a run; the server forgets it. It is a [selftest.Options.Truth].
 func (s *truthServer) truth(ctx context.Context, run string) ([]selftest.Truth, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+simserver.PlainTakePath+"?run="+url.QueryEscape(run), nil)

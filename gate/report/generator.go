@@ -52,7 +52,7 @@ func figureText(x float64, unit string) string {
 // time of what came back?
 func (s *scribe) generator() string {
 	lag, slot, seen, _ := s.worst(func(c *record.ClientReport) record.Value { return c.PacerLagP99 })
-	text := ""
+	var text string
 	switch {
 	case !seen:
 		return "generator lag n/a (no valid round)"

@@ -1,8 +1,11 @@
 package runner
 
 import (
+	"errors"
+	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tailgate-ci/tailgate/runner/record"
@@ -91,4 +94,51 @@ func TestPeakInFlight(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A disk that is about to be full ends the round with an error that is on record, before a write fails; nothing more is
+// taken to be measured whole.
+func TestDiskAboutToBeFull(t *testing.T) {
+	if err := spaceLeft(t.TempDir()); err != nil {
+		t.Errorf("this disk: %v", err)
+	}
+	if _, ok := freeSpace("/no/such/folder"); ok {
+		t.Error("a folder that is not there told its size")
+	}
+	synctest.Test(t, func(t *testing.T) {
+		run := &record.Run{Schema: record.Schema, ID: "disk", Kind: record.KindLoad}
+		w, err := record.Create(filepath.Join(t.TempDir(), "run"), run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close()
+		rw, err := w.Round(0, record.Head)
+		if err != nil {
+			t.Fatal(err)
+		}
+		left := 3
+		broke := make(chan error, 1)
+		c := (&collector{
+			writer: rw, cause: func() error { return nil }, broke: func(err error) { broke <- err },
+			space: func() error {
+				if left--; left < 0 {
+					return record.ErrDiskFull
+				}
+				return nil
+			},
+		}).start()
+		time.Sleep(3500 * time.Millisecond)
+		synctest.Wait()
+		if len(broke) > 0 {
+			t.Errorf("stopped after 3 s: %v", <-broke)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if len(broke) != 1 || !errors.Is(<-broke, record.ErrDiskFull) {
+			t.Error("goes on with a full disk")
+		}
+		if err := c.close(); !errors.Is(err, record.ErrDiskFull) {
+			t.Errorf("closed with %v", err)
+		}
+	})
 }

@@ -19,6 +19,8 @@ type collector struct {
 	// cause says why requests were cut, nil while they are not: a limit of the round makes another class of a cut request
 	// than the user does.
 	cause func() error
+	// space is asked once a second whether there is room for more; nil for not at all.
+	space func() error
 	// broke is called with the first write error, so that a round does not go on measuring what it cannot keep.
 	broke func(error)
 
@@ -63,6 +65,9 @@ func (c *collector) loop() {
 			c.take(r)
 		case <-second.C:
 			c.keep(c.writer.Flush())
+			if c.space != nil {
+				c.keep(c.space())
+			}
 			if c.tick != nil {
 				p50, p99 := c.soFar()
 				c.tick(len(c.samples), c.failed, p50, p99)

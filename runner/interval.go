@@ -137,7 +137,7 @@ func (n *interval) collect() *collector {
 		planned = Uncounted
 	}
 	return (&collector{
-		writer: r.rw, broke: r.abandon, cause: r.cause,
+		writer: r.rw, space: r.space, broke: r.abandon, cause: r.cause,
 		tick: func(done, failed int, p50, p99 record.Value) {
 			r.plan.say(Progress{
 				Slot: r.rd.Slot, Slots: r.s.slot, Arm: r.rd.Arm, Pair: r.rd.Pair, Phase: "measure", Done: done, Planned: planned, Failed: failed,

@@ -284,6 +284,9 @@ func windowText(r record.SteadyReport, w record.SteadyWindow) string {
 	return text
 }
 
+// space says when the disk of the run folder is about to be full.
+func (r *round) space() error { return spaceLeft(r.plan.Writer.Dir()) }
+
 // edge has the sensor read counters and processes now, outside the measured interval.
 func (r *round) edge(name string) {
 	if r.plan.observing() {

@@ -29,7 +29,7 @@ func (r *round) warm(ctx context.Context, decide func(record.SteadyWindow) stead
 	releasing, stopReleasing := context.WithCancel(ctx)
 	defer stopReleasing()
 	c := (&collector{
-		writer: r.rw, broke: r.abandon, cause: r.cause,
+		writer: r.rw, space: r.space, broke: r.abandon, cause: r.cause,
 		seen: func(s record.Sample) {
 			m.ended(s, r.plan.Clock.Now())
 			r.flights.add(s)

@@ -85,8 +85,24 @@ func (s *scribe) warmupLine() block {
 	if d.Cooldown == 0 {
 		skipped += "; cool-down skipped"
 	}
-	return line(say("Warm-up rule %d x %s within %s, trend <= %s over %d; %s; measured %s, %s loop%s",
-		r.Windows, length(r.Window), "±"+limitShare(r.Band), limitShare(r.Trend), r.TrendWindows, used, length(d.Measure), inert(d.Load.Kind, 20), skipped))
+	return line(say("Warm-up rule %d x %s within %s, trend <= %s over %d; %s; measured %s, %s%s",
+		r.Windows, length(r.Window), "±"+limitShare(r.Band), limitShare(r.Trend), r.TrendWindows, used, length(d.Measure), offeredAs(d.Load), skipped))
+}
+
+// offeredAs says how requests were offered, and what a closed loop keeps from the reader.
+func offeredAs(l record.Load) string {
+	switch {
+	case l.Concurrency > 0:
+		text := "closed loop of " + count(l.Concurrency) + " slots"
+		if l.Think > 0 {
+			text += " that rest " + length(l.Think)
+		}
+		return text + ": a slow service is asked less, so overload stays hidden"
+	case l.MaxInFlight > 0:
+		return inert(l.Kind, 20) + " loop with at most " + count(l.MaxInFlight) + " requests in flight; waiting for a place is in the latencies"
+	default:
+		return inert(l.Kind, 20) + " loop"
+	}
 }
 
 func (s *scribe) armLine(arm record.Arm) block {

@@ -18,7 +18,7 @@ func inBlocks(reqs []request) {
 		return cmp.Or(cmp.Compare(reqs[a].Sched, reqs[b].Sched), reqs[a].Seq-reqs[b].Seq)
 	})
 	for place, i := range order {
-		reqs[i].block = uint8(place * blockCount / len(reqs)) //nolint:gosec // below ten
+		reqs[i].block = uint8(place * blockCount / len(reqs))
 	}
 }
 

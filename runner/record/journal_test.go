@@ -18,7 +18,8 @@ func TestJournalIsReadBack(t *testing.T) {
 	w, err := Create(dir, newRun())
 	must(t, err)
 	want := []Event{
-		{T: 1, Name: "planned"}, {T: 2, Name: "start", Slot: new(0), Arm: Base, Text: "try 1: \"quoted\"\n"},
+		{T: 1, Name: "planned"},
+		{T: 2, Name: "start", Slot: new(0), Arm: Base, Text: "try 1: \"quoted\"\n"},
 		{T: 3, Name: "complete", Text: clip(strings.Repeat("é", 5000))},
 	}
 	for _, e := range want {

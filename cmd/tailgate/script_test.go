@@ -55,6 +55,7 @@ func TestScripts(t *testing.T) {
 			"load":    loadScriptCommand,
 			"dying":   dyingCommand,
 			"freeze":  freezeCommand,
+			"orphans": orphansCommand,
 			"gone":    goneCommand,
 			"golden":  goldenCommand,
 			"runjson": runJSONCommand,

@@ -136,6 +136,9 @@ func (r *round) finish() error {
 	if r.rd.Phases.M0.Reached() && r.c != nil && r.c.err == nil && whole {
 		r.rd.State = record.RoundComplete
 		// First what the load generator says of itself, then what the server did.
+		if drifted(samples, streams, r.rd.Phases.M0, r.rd.Phases.M1) {
+			r.flag("not_steady")
+		}
 		r.vouch.fill(&r.rd.Client, samples, r.c.sent, r.s.run.Declared.Measure)
 		r.fill(record.Summarise(samples, streams, record.Interval{M0: r.rd.Phases.M0, M1: r.rd.Phases.M1, SLO: r.s.run.Declared.SLO, Limits: r.s.run.Declared.Limits}))
 	}

@@ -149,7 +149,7 @@ func TestReleaseAgainstCancel(t *testing.T) {
 	if n := c.Attempts(); n != wrote {
 		t.Errorf("%d attempts, %d samples written", n, wrote)
 	}
-	if seen := int64(s.seen.Load()); seen > wrote {
+	if seen := s.seen.Load(); seen > wrote {
 		t.Errorf("%d seen of %d written", seen, wrote)
 	}
 }

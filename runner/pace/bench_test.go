@@ -125,6 +125,7 @@ func turn(in, out int) workload.Turn {
 }
 
 func benchLag(b *testing.B, rate int, load *traffic) {
+	b.Helper()
 	const span = 4 * time.Second
 	clock := record.NewClock()
 	if load != nil {
@@ -160,6 +161,7 @@ func benchLag(b *testing.B, rate int, load *traffic) {
 func micro(d record.Instant) float64 { return float64(d) / 1e3 }
 
 func reportSpread(b *testing.B, name string, v []float64) {
+	b.Helper()
 	slices.Sort(v)
 	b.ReportMetric(record.Percentile(v, 0.5), name+"_p50_us")
 	b.ReportMetric(record.Percentile(v, 0.99), name+"_p99_us")
@@ -216,6 +218,7 @@ func newTraffic(b *testing.B, server simserver.Config, turn workload.Turn, strea
 
 // offer prepares one request for each due time, half a second ahead, and returns what releases them.
 func (t *traffic) offer(b *testing.B, due, picks []record.Instant) func(int, record.Instant) {
+	b.Helper()
 	t.samples = t.samples[:0]
 	gates, early := make([]chan record.Instant, len(due)), make([]client.Handover, len(due))
 	for i := range gates {
@@ -247,6 +250,7 @@ func (t *traffic) offer(b *testing.B, due, picks []record.Instant) func(int, rec
 
 // wait waits for the last answer and reports what the client saw.
 func (t *traffic) wait(b *testing.B) {
+	b.Helper()
 	t.flying.Wait()
 	hand, e2e := make([]float64, 0, len(t.samples)), make([]float64, 0, len(t.samples))
 	for _, s := range t.samples {

@@ -40,8 +40,10 @@ func TestThreadWaitIsNeverEarly(t *testing.T) {
 	defer thread.Release()
 	clock := record.NewClock()
 	// Around twice the margin the way of waiting changes.
-	for _, gap := range []time.Duration{-time.Millisecond, 0, 1, time.Microsecond, 19 * time.Microsecond, 40 * time.Microsecond,
-		160 * time.Microsecond, 401 * time.Microsecond, time.Millisecond, 30 * time.Millisecond} {
+	for _, gap := range []time.Duration{
+		-time.Millisecond, 0, 1, time.Microsecond, 19 * time.Microsecond, 40 * time.Microsecond,
+		160 * time.Microsecond, 401 * time.Microsecond, time.Millisecond, 30 * time.Millisecond,
+	} {
 		for range 20 {
 			due := clock.Now() + record.Instant(gap)
 			if err := thread.Wait(t.Context(), clock, due); err != nil {

@@ -26,7 +26,7 @@ func loopOver(t *testing.T, fake *fakeSender, load record.Load, measure time.Dur
 	})
 	loop.measure, loop.done = measure, stop
 	b := newBatch(requests, 0, 0, func(_ int, due record.Instant) record.Phase { return loop.phase(due) })
-	got := offered(t, &offering{client: fake, clock: fake.clock, loop: loop}, releasing, b)
+	got := offered(releasing, t, &offering{client: fake, clock: fake.clock, loop: loop}, b)
 	return loop, m0, got
 }
 

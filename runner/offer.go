@@ -239,13 +239,15 @@ func (o *offering) encode(t turnRef) *client.Request {
 func (o *offering) release(t turnRef, sched, pick record.Instant) {
 	f := &t.b.flights[t.i]
 	f.sched.Store(int64(sched))
-	switch {
-	case f.stage.CompareAndSwap(stageReady, stageAway):
-		o.depart(t, pick)
-	case f.stage.CompareAndSwap(stageNew, stageDue):
-	case f.stage.CompareAndSwap(stageReady, stageAway):
-		// It became ready between the two looks.
-		o.depart(t, pick)
+	// Between two looks it may become ready, once.
+	for range 2 {
+		if f.stage.CompareAndSwap(stageReady, stageAway) {
+			o.depart(t, pick)
+			return
+		}
+		if f.stage.CompareAndSwap(stageNew, stageDue) {
+			return
+		}
 	}
 }
 

@@ -103,7 +103,7 @@ func single(n int, gap time.Duration) []workload.Request {
 }
 
 // offered runs an offering over one batch in fake time and returns its samples by sequence number.
-func offered(t *testing.T, o *offering, releasing context.Context, b *batch) []record.Sample {
+func offered(releasing context.Context, t *testing.T, o *offering, b *batch) []record.Sample {
 	t.Helper()
 	results := make(chan result, 10_000)
 	o.results, o.wait = results, pace.Timer
@@ -146,7 +146,7 @@ func TestWaitingForAPlaceCounts(t *testing.T) {
 		fake := &fakeSender{clock: clock, takes: always(500 * milli)}
 		m0 := clock.Now() + record.Instant(time.Second)
 		o := &offering{client: fake, clock: clock, places: &places{free: 1}}
-		got := offered(t, o, t.Context(), newBatch(single(8, 100*milli), m0, 0, measured))
+		got := offered(t.Context(), t, o, newBatch(single(8, 100*milli), m0, 0, measured))
 		var e2e, send, slotWait, lag []time.Duration
 		var sum time.Duration
 		for _, s := range got {
@@ -177,7 +177,7 @@ func TestPlacesThatSuffice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clock := record.NewClock()
 		o := &offering{client: &fakeSender{clock: clock, takes: always(150 * milli)}, clock: clock, places: &places{free: 2}}
-		got := offered(t, o, t.Context(), newBatch(single(20, 100*milli), clock.Now(), 0, measured))
+		got := offered(t.Context(), t, o, newBatch(single(20, 100*milli), clock.Now(), 0, measured))
 		for _, s := range got {
 			if s.Slot != s.Sched || s.Pick != s.Sched {
 				t.Errorf("%d: due %d, picked %d, slot %d", s.Seq, s.Sched, s.Pick, s.Slot)
@@ -209,7 +209,8 @@ func TestTurnsWaitForTheirPredecessors(t *testing.T) {
 	}{
 		{"all answered", -1, []time.Duration{0, 1400 * milli, 2200 * milli}, []record.Outcome{record.OK, record.OK, record.OK}},
 		{
-			"the first fails", 0, []time.Duration{0, 400 * milli, 400 * milli},
+			"the first fails", 0,
+			[]time.Duration{0, 400 * milli, 400 * milli},
 			[]record.Outcome{record.HTTP5xx, record.ConversationAborted, record.ConversationAborted},
 		},
 	}
@@ -226,7 +227,7 @@ func TestTurnsWaitForTheirPredecessors(t *testing.T) {
 				m0 := clock.Now() + record.Instant(time.Second)
 				var thinking atomic.Int64
 				time.AfterFunc(1900*milli, func() { waiting, _ := fake.holds(); thinking.Store(int64(waiting)) })
-				got := offered(t, &offering{client: fake, clock: clock}, t.Context(), newBatch(chain(1000*milli, 500*milli), m0, 0, measured))
+				got := offered(t.Context(), t, &offering{client: fake, clock: clock}, newBatch(chain(1000*milli, 500*milli), m0, 0, measured))
 				if diff := cmp.Diff(tt.want, since(m0, got, sched)); diff != "" {
 					t.Errorf("due:\n%s", diff)
 				}
@@ -260,7 +261,7 @@ func TestTurnWithoutDelayIsReadyBefore(t *testing.T) {
 			encoded.Store(int64(len(fake.encoded)))
 		})
 		m0 := clock.Now()
-		got := offered(t, &offering{client: fake, clock: clock}, t.Context(), newBatch(chain(0, time.Second), m0, 0, measured))
+		got := offered(t.Context(), t, &offering{client: fake, clock: clock}, newBatch(chain(0, time.Second), m0, 0, measured))
 		if diff := cmp.Diff([]time.Duration{0, 400 * milli, 1800 * milli}, since(m0, got, sched)); diff != "" {
 			t.Error(diff)
 		}
@@ -285,7 +286,7 @@ func TestManyConversationsThink(t *testing.T) {
 		var waiting atomic.Int64
 		time.AfterFunc(500*milli, func() { n, _ := fake.holds(); waiting.Store(int64(n)) })
 		m0 := clock.Now()
-		got := offered(t, &offering{client: fake, clock: clock}, t.Context(), newBatch(requests, m0, 0, measured))
+		got := offered(t.Context(), t, &offering{client: fake, clock: clock}, newBatch(requests, m0, 0, measured))
 		if len(got) != 2*n || waiting.Load() != 0 {
 			t.Fatalf("%d samples, %d goroutines while all think", len(got), waiting.Load())
 		}
@@ -319,7 +320,7 @@ func TestEndOfReleasing(t *testing.T) {
 				if tt.places > 0 {
 					o.places = &places{free: tt.places}
 				}
-				got := offered(t, o, releasing, newBatch(append(single(100, 100*milli), chain(time.Hour)...), clock.Now(), 0, func(int, record.Instant) record.Phase { return tt.phase }))
+				got := offered(releasing, t, o, newBatch(append(single(100, 100*milli), chain(time.Hour)...), clock.Now(), 0, func(int, record.Instant) record.Phase { return tt.phase }))
 				ok := 0
 				for _, s := range got {
 					if s.Class == record.OK {
@@ -367,7 +368,7 @@ func TestLateSerialisationIsLag(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clock := record.NewClock()
 		fake := &slowEncoder{fakeSender{clock: clock, takes: always(10 * milli)}}
-		got := offered(t, &offering{client: fake, clock: clock}, t.Context(), newBatch(single(3, 0), clock.Now(), 0, measured))
+		got := offered(t.Context(), t, &offering{client: fake, clock: clock}, newBatch(single(3, 0), clock.Now(), 0, measured))
 		if diff := cmp.Diff([]time.Duration{100 * milli, 200 * milli, 300 * milli}, since(got[0].Sched, got, func(s record.Sample) record.Instant { return s.Pick })); diff != "" {
 			t.Error(diff)
 		}
@@ -436,7 +437,7 @@ func TestEndOfAnAnswerIsHeardAtOnce(t *testing.T) {
 					o.places = &places{free: tt.places}
 				}
 				m0 := clock.Now()
-				got := offered(t, o, t.Context(), newBatch(tt.requests, m0, 0, measured))
+				got := offered(t.Context(), t, o, newBatch(tt.requests, m0, 0, measured))
 				if diff := cmp.Diff(tt.want, since(m0, got, tt.of)); diff != "" {
 					t.Error(diff)
 				}

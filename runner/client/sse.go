@@ -68,8 +68,12 @@ func (p *sse) push(b []byte, handle func(sseEvent) bool) (left int, err error) {
 
 // rest counts the bytes after the event that stopped the parser; the LF of a CRLF still belongs to that event.
 func (p *sse) rest(b []byte) int {
-	if p.swallowLF && len(b) > 0 && b[0] == '\n' {
-		p.swallowLF = false
+	if len(b) == 0 || !p.swallowLF {
+		return len(b)
+	}
+	// Only the very next byte can be that LF, whichever read brings it.
+	p.swallowLF = false
+	if b[0] == '\n' {
 		return len(b) - 1
 	}
 	return len(b)

@@ -165,5 +165,11 @@ func (e *evidence) ruleLoadRounds(d *docket, rounds int) {
 		d.add(ruling{class: untrusted, Finding: Finding{ID: v.Rule, Slot: new(v.Slot), Text: "the round does not count: " + v.Evidence}})
 		return
 	}
+	if slots := e.crashed[record.Head]; len(slots) > 0 {
+		d.add(ruling{class: headCannot, Finding: Finding{
+			ID: CrashedOnce, Arm: record.Head, Slot: new(slots[0]), Text: "the server stopped answering before it could be measured",
+		}})
+		return
+	}
 	d.rule(untrusted, TooFewRounds, "no round was measured whole")
 }

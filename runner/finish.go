@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -91,6 +92,15 @@ func (r *round) crashed() {
 		in.Slot = &slot
 	}
 	r.s.incident(in)
+}
+
+// silent puts on record that a server we did not start answers nothing any more.
+func (r *round) silent() {
+	slot := r.rd.Slot
+	r.s.incident(record.Incident{
+		ID: record.EngineStalled, Arm: r.rd.Arm, Slot: &slot,
+		Text: fmt.Sprintf("no request was answered in %d warm-up windows in a row; look whether the server still runs", deadWindows),
+	})
 }
 
 // watch notes a server that exits while it is measured; the requests it fails speak for themselves.

@@ -21,6 +21,9 @@ const (
 	// tailLimit is how long arrivals go on after the measured interval, so that its last requests do not meet an emptying
 	// server.
 	tailLimit = 30 * time.Second
+	// deadWindows is how many warm-up windows in a row may fail as a whole before a server that is not ours to watch counts
+	// as gone.
+	deadWindows = 5
 	// startTries is how often a server may fail to start before that is a finding.
 	startTries = 2
 )
@@ -246,6 +249,7 @@ func (r *round) exercise(ctx context.Context) error {
 func (r *round) warmUp() (bool, error) {
 	detector := steady.New(r.s.run.Declared.Warmup)
 	var last record.SteadyWindow
+	dead := 0
 	err := r.warm(r.cut, func(w record.SteadyWindow) steady.Decision {
 		decision := detector.Observe(w)
 		now, report := r.plan.Clock.Now(), detector.Report()
@@ -257,6 +261,12 @@ func (r *round) warmUp() (bool, error) {
 		}
 		last = w
 		r.say("warmup", windowText(report, last))
+		if dead++; w.Failed == 0 || gaveOutput(w) {
+			dead = 0
+		}
+		if r.server == nil && dead == deadWindows {
+			return steady.Capped
+		}
 		return decision
 	})
 	r.rd.Steady = detector.Report()
@@ -267,7 +277,17 @@ func (r *round) warmUp() (bool, error) {
 		r.crashed()
 		return false, nil
 	}
+	if r.server == nil && dead == deadWindows {
+		r.silent()
+		return false, err
+	}
 	return err == nil && (r.rd.Steady.End == "confirmed" || r.rd.Steady.End == "started_with_failures"), err
+}
+
+// gaveOutput reports whether any request of a window got an answer.
+func gaveOutput(w record.SteadyWindow) bool {
+	delivered, ok := w.Delivered.Finite()
+	return ok && delivered > 0
 }
 
 func windowText(r record.SteadyReport, w record.SteadyWindow) string {

@@ -32,7 +32,7 @@ else
   mkdir -p "${bin%/*}"
   cd "$GITHUB_ACTION_PATH"
   export GOTOOLCHAIN=local GOFLAGS=-mod=readonly GOWORK=off
-  CGO_ENABLED=0 go build -trimpath -buildvcs=false -o "$bin" ./cmd/tailgate || fail 'tailgate could not be built from source.'
+  CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w' -o "$bin" ./cmd/tailgate || fail 'tailgate could not be built from source.'
   # The GPU sensor needs a C compiler. Without one the report says that no GPU was observed.
   if command -v cc >/dev/null; then
     CGO_ENABLED=1 go build -trimpath -buildvcs=false -ldflags '-extldflags "-Wl,-z,lazy"' -o "${bin%/*}/tailgate-nvml" ./cmd/tailgate-nvml ||

@@ -91,14 +91,33 @@ func loadScriptCommand(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// dyingCommand loads $URL, kills the server once the progress shows a text, and wants an exit code: `dying TEXT CODE OUT
-// FLAG...`. What it printed is in the file dying.
+// dyingCommand starts a server of sim.json, loads it, kills it once the progress shows a text, and wants an exit code: `dying TEXT
+// CODE OUT FLAG...`. A round that does not count because this machine was busy is measured again, as with load.
 func dyingCommand(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) < 3 {
 		ts.Fatalf("usage: dying TEXT CODE OUT FLAG...")
 	}
 	want, err := strconv.Atoi(args[1])
 	ts.Check(err)
+	out := ts.MkAbs(args[2])
+	for try := 1; ; try++ {
+		simServerCommand(ts, false, []string{"URL", "sim.json"})
+		line := append(append([]string{"load", ts.Getenv("URL"), "--out", out}, shortLoad...), args[3:]...)
+		got, text := loadUntilKilled(ts, args[0], line)
+		if got == want {
+			fmt.Fprintf(ts.Stdout(), "%s", text)
+			return
+		}
+		if got != 4 || try == 5 || !bytes.Contains(text, []byte("load generator was the bottleneck")) {
+			ts.Fatalf("exit code %d, want %d\n%s", got, want, text)
+		}
+		ts.Check(os.RemoveAll(out))
+	}
+}
+
+// loadUntilKilled runs a load, kills the server URL_PID once the progress shows a text, and returns the exit code and what was
+// printed.
+func loadUntilKilled(ts *testscript.TestScript, sign string, line []string) (code int, printed []byte) {
 	pid, err := strconv.Atoi(ts.Getenv("URL_PID"))
 	ts.Check(err)
 	server, err := os.FindProcess(pid)
@@ -109,7 +128,7 @@ func dyingCommand(ts *testscript.TestScript, _ bool, args []string) {
 	f, err := os.Create(name)
 	ts.Check(err)
 	defer f.Close()
-	cmd := exec.Command(path, append(append([]string{"load", ts.Getenv("URL"), "--out", ts.MkAbs(args[2])}, shortLoad...), args[3:]...)...)
+	cmd := exec.Command(path, line...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.Env = ts.MkAbs("."), f, f, scriptEnv(ts)
 	ts.Check(cmd.Start())
 	ended := make(chan error, 1)
@@ -119,18 +138,15 @@ func dyingCommand(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Check(err)
 		return text
 	}
-	for deadline := time.Now().Add(30 * time.Second); !bytes.Contains(text(), []byte(args[0])); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); !bytes.Contains(text(), []byte(sign)); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			_ = cmd.Process.Kill()
-			ts.Fatalf("never said %q:\n%s", args[0], text())
+			ts.Fatalf("never said %q:\n%s", sign, text())
 		}
 	}
 	ts.Check(server.Kill())
 	<-ended
-	if got := cmd.ProcessState.ExitCode(); got != want {
-		ts.Fatalf("exit code %d, want %d\n%s", got, want, text())
-	}
-	fmt.Fprintf(ts.Stdout(), "%s", text())
+	return cmd.ProcessState.ExitCode(), text()
 }
 
 // freezeCommand loads $URL for four seconds, stops the load generator's process for one of them in mid-interval, and wants an

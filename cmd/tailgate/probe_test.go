@@ -34,7 +34,7 @@ func TestProbePlaysEveryScript(t *testing.T) {
 		t.Errorf("%d scripts, want 105", len(all))
 	}
 	var playing sync.WaitGroup
-	room := make(chan struct{}, 40)
+	room := make(chan struct{}, 16)
 	for _, s := range all {
 		for _, how := range []string{"whole", "bytes"} {
 			room <- struct{}{}

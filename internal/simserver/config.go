@@ -33,6 +33,8 @@ type Plain struct {
 	// Gap is the time between events. 0: each is written as soon as the one before was. Answers that are not streamed
 	// come at once.
 	Gap Duration `json:"gap"`
+	// Keep is the run to which requests belong that name none. Empty: they are counted, and their stamps are not kept.
+	Keep string `json:"keep,omitzero"`
 }
 
 // Engine is the timing model. Prefill runs in parallel lanes, one request each; decoding runs in steps that every

@@ -45,7 +45,11 @@ func putStamp(digits []byte, ns int64) {
 func (s *plainServer) infer(q *plainRequest, out *outlet) error {
 	n := s.books.requests.Add(1)
 	call, err := parsePlain(q.body)
-	e := &entry{run: q.run, n: n, arrived: q.arrived, prompt: max(len(q.body)/4, 1)}
+	run := q.run
+	if run == "" {
+		run = s.cfg.Plain.Keep
+	}
+	e := &entry{run: run, n: n, arrived: q.arrived, prompt: max(len(q.body)/4, 1)}
 	if err != nil {
 		s.books.ended(e, "rejected")
 		body := failure(http.StatusBadRequest, "BadRequestError", err.Error())

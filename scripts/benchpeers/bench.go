@@ -122,8 +122,7 @@ func (b *bench) round(ctx context.Context, s scenario, p peer) (row, error) {
 	if err != nil {
 		return row{}, err
 	}
-	truth := filepath.Join(dir, "truth.jsonl")
-	url, stop, err := b.serve(ctx, s, dir, truth)
+	url, stop, err := b.serve(ctx, s, dir)
 	if err != nil {
 		return row{}, err
 	}
@@ -151,6 +150,10 @@ func (b *bench) round(ctx context.Context, s scenario, p peer) (row, error) {
 	if r.seen, err = seen(ctx, url); err != nil {
 		return r, err
 	}
+	truth, err := take(ctx, url)
+	if err != nil && !s.plain {
+		return r, err
+	}
 	if err := stop(); err != nil {
 		return r, err
 	}
@@ -162,11 +165,7 @@ func (b *bench) round(ctx context.Context, s scenario, p peer) (row, error) {
 	if s.plain {
 		return r, nil
 	}
-	text, err := os.ReadFile(truth)
-	if err != nil {
-		return r, err
-	}
-	entries, err := simserver.ReadTruth(text)
+	entries, err := simserver.ReadTruth(truth)
 	if err != nil {
 		return r, err
 	}
@@ -178,12 +177,9 @@ func (b *bench) round(ctx context.Context, s scenario, p peer) (row, error) {
 }
 
 // serve starts the server of known truth and waits until it answers. The returned function stops it.
-func (b *bench) serve(ctx context.Context, s scenario, dir, truth string) (url string, stop func() error, err error) {
-	if s.plain {
-		truth = ""
-	}
+func (b *bench) serve(ctx context.Context, s scenario, dir string) (url string, stop func() error, err error) {
 	config := filepath.Join(dir, "server.json")
-	if err := os.WriteFile(config, []byte(s.server(truth)), 0o600); err != nil {
+	if err := os.WriteFile(config, []byte(s.server()), 0o600); err != nil {
 		return "", nil, err
 	}
 	port, err := freePort(ctx)
@@ -236,20 +232,33 @@ func freePort(ctx context.Context) (int, error) {
 
 // seen asks the server how many requests reached it.
 func seen(ctx context.Context, url string) (int64, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/sim/truth", nil)
+	text, err := get(ctx, url+"/sim/truth")
 	if err != nil {
 		return 0, err
 	}
-	resp, err := (&http.Client{Timeout: 5 * time.Second}).Do(req)
-	if err != nil {
-		return 0, err
-	}
-	defer resp.Body.Close() //nolint:errcheck // read only
 	var counts simserver.Counts
-	if err := json.NewDecoder(resp.Body).Decode(&counts); err != nil {
+	if err := json.Unmarshal(text, &counts); err != nil {
 		return 0, err
 	}
 	return counts.Requests, nil
+}
+
+// take asks the server for the stamps it kept.
+func take(ctx context.Context, url string) ([]byte, error) {
+	return get(ctx, url+simserver.PlainTakePath+"?run="+kept)
+}
+
+func get(ctx context.Context, url string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := (&http.Client{Timeout: 30 * time.Second}).Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close() //nolint:errcheck // read only
+	return io.ReadAll(resp.Body)
 }
 
 // sh runs a command of the preparation and returns its standard output.

@@ -109,7 +109,7 @@ func TestTableNamesWhoIsMissingAndWhy(t *testing.T) {
 // The server must take each scenario's configuration, and its first event must be due when the scenario says.
 func TestServerConfigurations(t *testing.T) {
 	for _, s := range allScenarios() {
-		cfg, err := simserver.ParseConfig([]byte(s.server("truth.jsonl")))
+		cfg, err := simserver.ParseConfig([]byte(s.server()))
 		if err != nil {
 			t.Errorf("%s: %v", s.name, err)
 			continue

@@ -32,14 +32,16 @@ func allScenarios() []scenario {
 	}
 }
 
-// server is the configuration of the server of known truth. Lanes and batch are wide enough that nothing queues.
-func (s scenario) server(truth string) string {
+// kept is the name under which the server of known truth keeps the requests of a client, which knows nothing of it.
+const kept = "bench"
+
+// server is the configuration of the server of known truth: streams that are timed one by one, so that what one waits for is
+// never another. Plain answers come from the simulated engine, where nothing queues.
+func (s scenario) server() string {
 	if s.plain {
-		return fmt.Sprintf(`{"model":"tiny","lanes":4096,"prefill_per_token":"0s","decode_base":"0s","decode_per_seq":"0s","batch_limit":4096,"default_tokens":1,"truth_log":%q}`, truth)
+		return `{"model":"tiny","lanes":4096,"prefill_per_token":"0s","decode_base":"0s","decode_per_seq":"0s","batch_limit":4096,"default_tokens":1}`
 	}
-	// The first event waits for the next common decode step, half a step on the mean.
-	return fmt.Sprintf(`{"model":"tiny","lanes":4096,"prefill_per_token":"0s","decode_base":%q,"decode_per_seq":"0s","batch_limit":4096,"default_tokens":%d,"delay":{"every":1,"for":%q},"truth_log":%q}`,
-		s.step, s.tokens, s.first-s.step/2, truth)
+	return fmt.Sprintf(`{"model":"tiny","default_tokens":%d,"plain":{"first":%q,"gap":%q,"keep":%q}}`, s.tokens, s.first, s.step, kept)
 }
 
 // seconds is about how long the load lasts.

@@ -12,7 +12,8 @@ import (
 )
 
 // PlainTakePath is where a plain server hands out what it knows of one run, as the lines that [ReadTruth] reads, and
-// forgets it: GET, with ?run=NAME for the requests whose header X-Truth-Run said NAME. Requests still in flight stay.
+// forgets it: GET, with ?run=NAME for the requests whose header X-Truth-Run said NAME. It waits two seconds at most for
+// requests in flight; those that still are then stay.
 const PlainTakePath = "/sim/truth/take"
 
 // plainServer speaks just enough HTTP/1.1 by itself: net/http costs more than the answers do. One goroutine reads the

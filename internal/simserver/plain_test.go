@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -58,24 +59,18 @@ func response(t *testing.T, br *bufio.Reader) (*http.Response, string) {
 	return resp, string(body)
 }
 
-// taken is what the server knows of a run, once it knows n requests.
+// taken is what the server knows of a run of n requests that all have their answers.
 func taken(t *testing.T, in *instance, run string, n int) []Entry {
 	t.Helper()
-	var all []Entry
-	for deadline := time.Now().Add(10 * time.Second); ; {
-		_, text := in.get(t, PlainTakePath+"?run="+run)
-		got, err := ReadTruth([]byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if all = append(all, got...); len(all) >= n {
-			return all
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the server knows %d requests of the run, want %d", len(all), n)
-		}
-		time.Sleep(5 * time.Millisecond)
+	_, text := in.get(t, PlainTakePath+"?run="+run)
+	all, err := ReadTruth([]byte(text))
+	if err != nil {
+		t.Fatal(err)
 	}
+	if len(all) != n {
+		t.Fatalf("the server knows %d requests of the run, want %d", len(all), n)
+	}
+	return all
 }
 
 // Each event carries its stamp, the books hold the same stamps, and none lies before its due time.
@@ -230,6 +225,36 @@ func TestPlainCountsThoseWhoLeave(t *testing.T) {
 			t.Errorf("counts %s lack %s", text, want)
 		}
 	}
+}
+
+// A run is asked for when its client has all answers, which may be before the books know that they were written.
+func TestPlainBooksWaitForWhatIsInFlight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBooks()
+		one, two := &entry{run: "r"}, &entry{run: "r"}
+		b.begun(one)
+		b.begun(two)
+		b.ended(one, "ok")
+		began := time.Now()
+		time.AfterFunc(patience/4, func() { b.ended(two, "ok") })
+		if got := b.taken("r"); len(got) != 2 || time.Since(began) != patience/4 {
+			t.Errorf("%d entries after %v", len(got), time.Since(began))
+		}
+		b.begun(one)
+		b.begun(two)
+		b.ended(two, "ok")
+		began = time.Now()
+		if got := b.taken("r"); len(got) != 1 || got[0] != two || time.Since(began) != patience {
+			t.Errorf("%d entries after %v: what is still in flight stays", len(got), time.Since(began))
+		}
+		b.ended(one, "aborted")
+		if got := b.taken("r"); len(got) != 1 || got[0] != one {
+			t.Errorf("%d entries at the second asking", len(got))
+		}
+		if got := b.taken("r"); got != nil || len(b.runs) != 0 {
+			t.Errorf("%d entries, %d runs are left", len(got), len(b.runs))
+		}
+	})
 }
 
 // The end of the server breaks running streams off and leaves nothing behind.

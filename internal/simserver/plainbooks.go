@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // books keep what a plain server knows, in memory: nothing is formatted while it is measured against. Safe for
@@ -15,7 +16,15 @@ type books struct {
 	bytesIn, bytesOut                                       atomic.Int64
 
 	mu   sync.Mutex
-	runs map[string][]*entry
+	runs map[string]*runBook
+}
+
+// runBook is what is known of one run.
+type runBook struct {
+	ended []*entry
+	// open counts requests that have not ended; still is closed when the last of them has, and nil while nobody waits.
+	open  int
+	still chan struct{}
 }
 
 // entry is one inference request. It belongs to whoever answers it, and after that to the books.
@@ -28,7 +37,23 @@ type entry struct {
 	outcome        string
 }
 
-func newBooks() *books { return &books{runs: map[string][]*entry{}} }
+func newBooks() *books { return &books{runs: map[string]*runBook{}} }
+
+// begun opens the books on a request. Requests that belong to no run are counted and not kept: nobody will ask.
+func (b *books) begun(e *entry) {
+	e.n = b.requests.Add(1)
+	if e.run == "" {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r := b.runs[e.run]
+	if r == nil {
+		r = &runBook{}
+		b.runs[e.run] = r
+	}
+	r.open++
+}
 
 // id is what the answer's header x-request-id says.
 func (e *entry) id() string { return string(e.appendID(nil)) }
@@ -42,7 +67,7 @@ func (e *entry) appendID(dst []byte) []byte {
 	return strconv.AppendInt(dst, e.n, 10)
 }
 
-// ended closes the books on a request. Requests that belong to no run are counted and not kept: nobody will ask.
+// ended closes the books on a request that begun opened.
 func (b *books) ended(e *entry, outcome string) {
 	e.outcome = outcome
 	b.events.Add(int64(len(e.wrote)))
@@ -59,7 +84,48 @@ func (b *books) ended(e *entry, outcome string) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.runs[e.run] = append(b.runs[e.run], e)
+	r := b.runs[e.run]
+	r.ended = append(r.ended, e)
+	if r.open--; r.open == 0 && r.still != nil {
+		close(r.still)
+		r.still = nil
+	}
+}
+
+// patience is how long a run's requests may still need to end when it is asked for. A client has its answer a moment
+// before the books know that it was written; one that left is noticed at the next write.
+const patience = 2 * time.Second
+
+// taken removes what has ended of a run and returns it, once nothing of it is in flight or patience is over.
+func (b *books) taken(run string) []*entry {
+	late := time.After(patience)
+	for {
+		b.mu.Lock()
+		r := b.runs[run]
+		if r == nil {
+			b.mu.Unlock()
+			return nil
+		}
+		if r.open == 0 {
+			delete(b.runs, run)
+			b.mu.Unlock()
+			return r.ended
+		}
+		if r.still == nil {
+			r.still = make(chan struct{})
+		}
+		still := r.still
+		b.mu.Unlock()
+		select {
+		case <-still:
+		case <-late:
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			entries := r.ended
+			r.ended = nil
+			return entries
+		}
+	}
 }
 
 func (b *books) counts(start, now int64) []byte {
@@ -78,10 +144,7 @@ func (b *books) counts(start, now int64) []byte {
 
 // take sends the entries of a run and forgets them.
 func (b *books) take(run string, out *outlet) error {
-	b.mu.Lock()
-	entries := b.runs[run]
-	delete(b.runs, run)
-	b.mu.Unlock()
+	entries := b.taken(run)
 	// The length is not known before the end, so the end of the connection says it.
 	if _, err := out.conn.Write([]byte("HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\nConnection: close\r\n\r\n")); err != nil {
 		return err

@@ -43,13 +43,13 @@ func putStamp(digits []byte, ns int64) {
 
 // infer answers an inference request.
 func (s *plainServer) infer(q *plainRequest, out *outlet) error {
-	n := s.books.requests.Add(1)
 	call, err := parsePlain(q.body)
 	run := q.run
 	if run == "" {
 		run = s.cfg.Plain.Keep
 	}
-	e := &entry{run: run, n: n, arrived: q.arrived, prompt: max(len(q.body)/4, 1)}
+	e := &entry{run: run, arrived: q.arrived, prompt: max(len(q.body)/4, 1)}
+	s.books.begun(e)
 	if err != nil {
 		s.books.ended(e, "rejected")
 		body := failure(http.StatusBadRequest, "BadRequestError", err.Error())

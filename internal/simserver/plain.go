@@ -35,6 +35,7 @@ func servePlain(ctx context.Context, cfg Config, o Options) error {
 	if err != nil {
 		return err
 	}
+	stampArrivals(l)
 	clk := newClock()
 	p, err := newPacer(clk)
 	if err != nil {
@@ -95,7 +96,7 @@ func (s *plainServer) hangUp() {
 
 // serve answers the requests of one connection until it ends.
 func (s *plainServer) serve(c net.Conn) {
-	in := &plainReader{conn: c, clock: s.clock, books: s.books, buf: make([]byte, 4<<10)}
+	in := &plainReader{conn: newReceiver(c, s.clock), books: s.books, buf: make([]byte, 4<<10)}
 	out := newOutlet(c, s.books)
 	for {
 		q, err := in.next()

@@ -287,7 +287,7 @@ func FuzzPlainReader(f *testing.F) {
 	f.Add([]byte("GET /sim/truth/take?run=%zz HTTP/1.1\r\n\r\n"))
 	f.Add([]byte("POST / HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		r := &plainReader{conn: once{Reader: bytes.NewReader(data)}, clock: newClock(), books: newBooks(), buf: make([]byte, 64)}
+		r := &plainReader{conn: reads{once{Reader: bytes.NewReader(data)}, newClock()}, books: newBooks(), buf: make([]byte, 64)}
 		total := 0
 		for {
 			q, err := r.next()

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"net"
 	"net/url"
 	"strconv"
 	"strings"
@@ -19,7 +18,7 @@ type plainRequest struct {
 	run string
 	// first and gap are negative when the request does not say.
 	first, gap time.Duration
-	// arrived is the instant of the read that brought the last byte.
+	// arrived is the instant at which the last byte was there to be read.
 	arrived int64
 	size    int
 }
@@ -34,12 +33,11 @@ func (q *plainRequest) query(name string) string {
 
 // plainReader cuts the bytes of one connection into requests.
 type plainReader struct {
-	conn  net.Conn
-	clock clock
+	conn  receiver
 	books *books
 	buf   []byte
 	n     int
-	// read is the instant of the last read.
+	// read is when what the last read brought had arrived.
 	read int64
 	q    plainRequest
 }
@@ -89,11 +87,11 @@ func (r *plainReader) fill() error {
 		}
 		r.buf = append(r.buf, make([]byte, len(r.buf))...)
 	}
-	n, err := r.conn.Read(r.buf[r.n:])
+	n, at, err := r.conn.read(r.buf[r.n:])
 	if n == 0 {
 		return err
 	}
-	r.read = r.clock.now()
+	r.read = at
 	r.books.bytesIn.Add(int64(n))
 	r.n += n
 	return nil

@@ -73,7 +73,7 @@ type Entry struct {
 	ID string `json:"id"`
 	// N is the request's number, from 1, in the order in which last bytes were read.
 	N int64 `json:"n"`
-	// ArrivedNS is when the request's last byte had been read.
+	// ArrivedNS is when the request's last byte had been read; a plain server on Linux says when the kernel took it in.
 	ArrivedNS int64 `json:"arrived_ns"`
 	// PromptTokens, CachedTokens and OutputTokens are what usage says.
 	PromptTokens int `json:"prompt_tokens"`

@@ -154,6 +154,7 @@ func (b *bench) round(ctx context.Context, s scenario, p peer) (row, error) {
 	if err != nil && !s.plain {
 		return r, err
 	}
+	_ = os.WriteFile(filepath.Join(dir, "truth.jsonl"), truth, 0o600)
 	if err := stop(); err != nil {
 		return r, err
 	}

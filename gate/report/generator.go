@@ -51,11 +51,11 @@ func figureText(x float64, unit string) string {
 // generator vouches for the load: were requests released when they were due, and was the load generator able to tell the
 // time of what came back?
 func (s *scribe) generator() string {
-	lag, slot, seen, _ := s.worst(func(c *record.ClientReport) record.Value { return c.PacerLagP99 })
+	lag, slot, seen, reason := s.worst(func(c *record.ClientReport) record.Value { return c.PacerLagP99 })
 	var text string
 	switch {
 	case !seen:
-		return "generator lag n/a (no valid round)"
+		return "generator lag " + missing(reason)
 	case lag > lateWarning:
 		text = fmt.Sprintf("generator late: p99 lag %s in slot %d (warned from %d ms; ", amount(lag, "ms"), slot, lateWarning)
 	default:

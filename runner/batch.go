@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"sync/atomic"
 
-	"github.com/tailgate-ci/tailgate/runner/client"
 	"github.com/tailgate-ci/tailgate/runner/record"
 	"github.com/tailgate-ci/tailgate/runner/workload"
 )
@@ -36,51 +35,6 @@ type batch struct {
 	// open counts the flights that may still be asked about.
 	open atomic.Int64
 }
-
-// stage is how far a flight came.
-type stage = uint32
-
-const (
-	// stageNew: not serialised yet.
-	stageNew stage = iota
-	// stageReady: its goroutine holds the bytes and waits for the release.
-	stageReady
-	// stageDue: released before it was ready, which is our own lateness: it goes as soon as it is ready.
-	stageDue
-	// stageAway: released.
-	stageAway
-	// stageWithdrawn: will not be sent.
-	stageWithdrawn
-)
-
-// flight is the state of one request of a batch.
-type flight struct {
-	stage atomic.Uint32
-	// gate carries the instant at which the request may use the network; closed for one that is withdrawn. Set before the
-	// stage is ready.
-	gate chan record.Instant
-	// handover writes the request with its release, unless it is crowded: others are due before it could be written, and
-	// their goroutines write side by side. Set before the release.
-	handover client.Handover
-	crowded  bool
-	// encoded holds the bytes of a request that will be due at once when its predecessor has ended.
-	encoded atomic.Pointer[client.Request]
-	// sched and pick are instants: when it was due, and when it was released.
-	sched, pick atomic.Int64
-	// inFlight is true while the request may use the network.
-	inFlight atomic.Bool
-	// settled is true once nobody waits for this request any more.
-	settled atomic.Bool
-	// reported is true once the request's result was handed over; read after all flights have ended.
-	reported bool
-	// waiting counts predecessors that have not ended; latest is the end of the last of them. Guarded by offering.mu.
-	waiting int
-	latest  record.Instant
-	aborted bool
-}
-
-// released reports whether the request was let go and not taken back.
-func (f *flight) released() bool { return f.pick.Load() != 0 && f.stage.Load() != stageWithdrawn }
 
 func newBatch(requests []workload.Request, start record.Instant, seq int, phase func(int, record.Instant) record.Phase) *batch {
 	b := &batch{

@@ -47,6 +47,7 @@ func (p Policy) withDefaults() Policy {
 	p.Alpha = orElse(p.Alpha, defaultAlpha)
 	p.MaxBaseDrift = orElse(p.MaxBaseDrift, defaultDrift)
 	p.Margin = orElse(p.Margin, MarginHalf)
+	p.Multiplicity = orElse(p.Multiplicity, MultiplicityNone)
 	p.Burden = orElse(p.Burden, NotViolated)
 	p.Preexisting = orElse(p.Preexisting, PreexistingWarn)
 	return p

@@ -19,6 +19,7 @@ const (
 	TooNoisy          = "too_noisy"
 	NearTolerance     = "near_tolerance"
 	ToleranceTooFine  = "tolerance_below_noise"
+	Multiple          = "multiplicity"
 	BunchedStream     = "bunched_stream"
 	TokenSourceMixed  = "token_source"
 	CutDiffers        = "coalescing_differs"

@@ -61,7 +61,8 @@ func (c *compared) doubtClient(pairs []pair) {
 	if !okBase || !okHead || !okFrom || !okTo || math.Abs(head-base) <= floorShare*math.Abs(to-from) {
 		return
 	}
-	c.Verdict, c.Cause, c.Note, c.PairsNeeded, c.Futile, c.open = Inconclusive, ClientExplains, "", 0, false, true
+	c.undecide(ClientExplains)
+	c.open = true
 	c.client = fmt.Sprintf("the client could explain this: its own error was %s on base and %s on head (self-test), which differ by more than %s of the change",
 		amount(record.Of(base), "ms"), amount(record.Of(head), "ms"), share(floorShare))
 }

@@ -71,7 +71,7 @@ type Comparison struct {
 	// Note is "improved", "slower, within tolerance" or empty.
 	Note string `json:"note,omitempty"`
 	// Cause is the id of the finding that says why the metric does not pass: metric_worse, too_noisy, near_tolerance,
-	// tolerance_below_noise, unbounded, base_unbounded, metric_missing, gated_metric_absent, drift_leaks, bunched_stream,
+	// tolerance_below_noise, multiplicity, unbounded, base_unbounded, metric_missing, gated_metric_absent, drift_leaks, bunched_stream,
 	// token_source, coalescing_differs, too_few_requests, instability_follows_build, client_could_explain. Empty for a pass.
 	Cause string `json:"cause,omitempty"`
 	Unit  string `json:"unit"`
@@ -103,6 +103,9 @@ type Comparison struct {
 	MDE80      record.Value `json:"mde80"`
 	// PairsNeeded is how many pairs would settle an inconclusive metric; 0 when settled, 101 for "over 100".
 	PairsNeeded int `json:"pairs_needed,omitempty"`
+	// Longer is how many times as long the rounds would have to be to settle it within the last look, above 1 and at most 4;
+	// n/a when settled, not known, or where longer rounds do not help.
+	Longer record.Value `json:"longer"`
 	// Futile is true when no further pair could have changed the outcome.
 	Futile bool `json:"futile,omitempty"`
 	// SLO is the state of the metric's limit, nil without one.

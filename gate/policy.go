@@ -9,6 +9,16 @@ const (
 	MarginFull Margin = "full"
 )
 
+// Multiplicity says how a failing metric answers for the others that were looked at beside it.
+type Multiplicity string
+
+// The answers to many metrics: none judges each by itself, since the margin keeps false failures rare; holm asks the more of
+// a failing metric the more are gated.
+const (
+	MultiplicityNone Multiplicity = "none"
+	MultiplicityHolm Multiplicity = "holm"
+)
+
 // Burden says who carries the doubt about an SLO.
 type Burden string
 
@@ -37,9 +47,10 @@ type Policy struct {
 	// SLO holds absolute limits on head by metric key, in the metric's unit (ms, tok/s, fraction).
 	SLO map[string]float64
 	// Alpha is the one-sided error level of a single look, a fraction; 0 means 0.05.
-	Alpha  float64
-	Margin Margin
-	Burden Burden
+	Alpha        float64
+	Margin       Margin
+	Multiplicity Multiplicity
+	Burden       Burden
 	// Preexisting is what an SLO that base breaks too leads to.
 	Preexisting Preexisting
 	// MaxBaseDrift is the fraction the machine may drift over the session; 0 means 0.10.

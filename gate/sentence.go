@@ -64,6 +64,11 @@ func (c *compared) remedy() string {
 	case c.PairsNeeded > 0:
 		pairs = fmt.Sprintf("about %d pairs would settle it", c.PairsNeeded)
 	}
+	if k, ok := c.Longer.Finite(); ok {
+		pairs += fmt.Sprintf(", or rounds %s times as long", number(k))
+	} else if c.Longer.Reason() == LongerUseless {
+		pairs += "; " + LongerUseless
+	}
 	s, _ := c.S.Get()
 	noise := share(math.Expm1(s))
 	switch c.Cause {
@@ -72,7 +77,9 @@ func (c *compared) remedy() string {
 	case NearTolerance:
 		return ". The change lies too near the tolerance to call: " + pairs
 	case ToleranceTooFine:
-		return fmt.Sprintf(". Pairs differ by %s among themselves, too much for this tolerance: %s, or longer rounds, a steadier machine or a wider tolerance", noise, pairs)
+		return fmt.Sprintf(". Pairs differ by %s among themselves, too much for this tolerance: %s. A steadier machine or a wider tolerance would help", noise, pairs)
+	case Multiple:
+		return ". By itself it would fail; among so many gated metrics Holm's steps ask for more: " + pairs
 	case DriftLeaks:
 		return ". The machine drifted while an uneven order was measured, so the change may be its: hold the clocks, or allow an even number of pairs"
 	case FollowsBuild:

@@ -38,6 +38,7 @@ func policyOf(f *config.File, gpu string) gate.Policy {
 		SLO:          maps.Clone(f.SLO),
 		Alpha:        float64(f.Verdict.Alpha),
 		Margin:       gate.Margin(f.Verdict.FailMargin),
+		Multiplicity: gate.Multiplicity(f.Verdict.Multiplicity),
 		Burden:       gate.Burden(f.Verdict.SLOBurden),
 		Preexisting:  gate.Preexisting(f.Verdict.SLOPreexisting),
 		MaxBaseDrift: float64(f.Drift.MaxBase),

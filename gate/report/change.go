@@ -98,7 +98,7 @@ func sortedMetrics(metrics []gate.Comparison) []gate.Comparison {
 func causeText(c gate.Comparison) string {
 	text, ok := map[string]string{
 		"too_noisy": "too noisy", "near_tolerance": "too near the tolerance", "futile": "no further pair could decide it",
-		"tolerance_below_noise": "tolerance below the noise", "base_unbounded": "base itself has failed requests there",
+		"tolerance_below_noise": "tolerance below the noise", gate.Multiple: "not clear enough among so many metrics", "base_unbounded": "base itself has failed requests there",
 		"unbounded": "more requests fail than the percentile allows", "metric_missing": "missing in some round",
 		"bunched_stream": "tokens came in bunches", "token_source": "token counts differ in source", "coalescing_differs": "the arms cut their answers differently", "too_few_requests": "too few requests a round",
 		"drift_leaks": "the machine's drift could explain it",

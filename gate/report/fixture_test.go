@@ -193,6 +193,7 @@ func failScenario() scenario {
 	j.Metrics[1] = compared("ttft_p99", "ms", 624, 786, 0.15, gate.Fail, 0.23, 0.21, 0.24, 0.22)
 	j.Metrics[4] = compared("output_tps", "tok/s", 1842, 1749.7, 0.05, gate.Inconclusive, 0.052, 0.049, 0.05, 0.055)
 	j.Metrics[4].Cause, j.Metrics[4].PairsNeeded = "near_tolerance", 12
+	j.Metrics[4].Longer = record.Of(2.3)
 	j.SLO[0].State, j.SLO[0].Value = gate.SLOAtRisk, record.Of(799.96)
 	j.Metrics[1].SLO = &j.SLO[0]
 	j.Findings = []gate.Finding{
@@ -207,6 +208,7 @@ func inconclusiveScenario() scenario {
 	j.Verdict, j.Exit, j.Reason, j.Look = gate.Inconclusive, 3, "too_noisy", 1
 	j.Metrics[1] = compared("ttft_p95", "ms", 430, 461, 0.075, gate.Inconclusive, 0.15, -0.02, 0.11, 0.03)
 	j.Metrics[1].Cause, j.Metrics[1].PairsNeeded = "too_noisy", 14
+	j.Metrics[1].Longer = record.NA(gate.LongerUseless)
 	j.Findings = []gate.Finding{{ID: "too_noisy", Severity: gate.Deciding, Metric: "ttft_p95", Text: "too noisy"}}
 	j.Drift.Change = record.Of(0.061)
 	return scenario{"inconclusive", aRun(4), j}

@@ -92,10 +92,16 @@ func (s *scribe) nextOfOpen() words {
 	default:
 		w = words{say("more pairs cannot settle it at this noise")}
 	}
+	longer := "longer rounds, held clocks and an idle machine lower it"
+	if k, ok := c.Longer.Finite(); ok {
+		w = append(w, say(", or measure %.1f times longer", k))
+	} else if c.Longer.Reason() == gate.LongerUseless {
+		longer = "held clocks and an idle machine lower it, longer rounds do not help"
+	}
 	if spread, ok := c.S.Finite(); ok {
 		w = append(w, say("; pair differences vary by %s", share(spread)))
 	}
-	return append(w, say(": longer rounds, held clocks and an idle machine lower it."))
+	return append(w, say(": %s.", longer))
 }
 
 // remedies say what to do to the runner, to base or to the file. None blames the change.

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -126,6 +127,7 @@ func (s *scribe) noise() []block {
 		return nil
 	}
 	g := &grid{head: []string{"metric", "s of pairs", "resolution", "MDE80", "pairs needed", "pair changes, %"}, align: "lrrrrl"}
+	longer := ""
 	for _, c := range sortedMetrics(s.j.Metrics) {
 		needed := "-"
 		switch {
@@ -134,13 +136,17 @@ func (s *scribe) noise() []block {
 		case c.PairsNeeded > 0:
 			needed = count(c.PairsNeeded)
 		}
+		if k, ok := c.Longer.Finite(); ok {
+			needed += fmt.Sprintf(" or %.1fx", k)
+			longer = " x: or rounds so many times longer."
+		}
 		if c.Futile {
 			needed += ", no further pair could decide"
 		}
 		g.add(cell("%s", label(c.Key)), cell("%s", shareValue(c.S)), cell("%s", shareValue(c.Resolution)), cell("%s", shareValue(c.MDE80)),
 			cell("%s", needed), cell("%s", pairChanges(c)))
 	}
-	note := block{kind: paragraph, line: words{say("s: spread of the pair differences. Resolution: the smallest tolerance that could have passed without a true change. MDE80: the smallest slowdown shown to be over zero in 8 of 10 such sessions.")}}
+	note := block{kind: paragraph, line: words{say("s: spread of the pair differences. Resolution: the smallest tolerance that could have passed without a true change. MDE80: the smallest slowdown shown to be over zero in 8 of 10 such sessions.%s", longer)}}
 	return []block{section("Noise and resolution", false, table(g), note)}
 }
 

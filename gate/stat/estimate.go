@@ -3,6 +3,7 @@ package stat
 import (
 	"math"
 	"slices"
+	"sync"
 
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
@@ -72,9 +73,32 @@ func (e Estimate) Bounds(a float64) Bounds {
 	return Bounds{L: e.Mean - h, U: e.Mean + h, H: h}
 }
 
+// Excess is the chance of a mean at least so far over margin if the true difference were margin itself, by Student's t: the
+// smaller, the surer that head is worse by more than it. 1 below two pairs.
+func (e Estimate) Excess(margin float64) float64 {
+	if e.N < 2 {
+		return 1
+	}
+	return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(e.N - 1)}.CDF((margin - e.Mean) / e.SE())
+}
+
+// quantiles keeps what [quantileT] has worked out: a session asks for the same few again and again, and each is the end
+// of a search.
+var quantiles sync.Map
+
 // quantileT is Student's quantile; df is at least 1.
 func quantileT(p float64, df int) float64 {
-	return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(df)}.Quantile(p)
+	type question struct {
+		p  float64
+		df int
+	}
+	q := question{p, df}
+	if x, known := quantiles.Load(q); known {
+		return x.(float64) //nolint:forcetypeassert,errcheck // only floats are stored, below
+	}
+	x := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(df)}.Quantile(p)
+	quantiles.Store(q, x)
+	return x
 }
 
 // Median is the middle value, or the mean of the two middle ones. The argument is left as it is. Infinite values sort as

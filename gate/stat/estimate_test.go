@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"gonum.org/v1/gonum/stat/distuv"
+
 	"github.com/tailgate-ci/tailgate/gate/stat"
 )
 
@@ -228,5 +230,121 @@ func TestPairsNeeded(t *testing.T) {
 			t.Fatalf("deviation %v needs %d pairs, a smaller one %d", s, n, last)
 		}
 		last = n
+	}
+}
+
+// What is called shown with power 0.8 is: against a true slowdown of that size, a test at the level finds it four times in
+// five, by the noncentral t distribution. The sum of two quantiles is a little generous at three pairs.
+func TestPowerOfMDE(t *testing.T) {
+	for n := 3; n <= 12; n++ {
+		for _, a := range []float64{0.05, 0.03, 0.023, 0.017} {
+			const s = 0.02
+			ncp := math.Log1p(stat.MDE(s, n, a, 0.8)) * math.Sqrt(float64(n)) / s
+			df := float64(n - 1)
+			critical := stat.HalfWidth(math.Sqrt(float64(n)), n, a)
+			power := 1 - distuv.NoncentralT{Mu: ncp, Nu: df}.CDF(critical)
+			least := 0.77
+			if n == 3 {
+				least = 0.74
+			}
+			if power < least || power > 0.86 {
+				t.Errorf("%d pairs at level %v: power %.3f", n, a, power)
+			}
+		}
+	}
+}
+
+// The chance of an excess is the bound read the other way round: the lower bound lies over the margin exactly when it is
+// under the level.
+func TestExcessIsTheBound(t *testing.T) {
+	rng := rand.New(rand.NewPCG(13, 14))
+	for range 500 {
+		e := stat.Estimate{N: 3 + rng.IntN(10), Mean: 0.1 * rng.NormFloat64(), S: 0.003 + 0.05*rng.Float64()}
+		a := 0.01 + 0.05*rng.Float64()
+		if p, l := e.Excess(0.0244), e.Bounds(a).L; (l > 0.0244) != (p < a) {
+			t.Fatalf("%+v at level %v: lower bound %v, chance %v", e, a, l, p)
+		}
+	}
+	if p := (stat.Estimate{N: 1, Mean: 9, S: math.Inf(1)}).Excess(0); p != 1 {
+		t.Errorf("one pair: %v", p)
+	}
+}
+
+func TestHolm(t *testing.T) {
+	tests := []struct {
+		p    []float64
+		want []bool
+	}{
+		{nil, []bool{}},
+		{[]float64{0.04}, []bool{true}},
+		{[]float64{0.05}, []bool{false}},
+		{[]float64{0.04, 0.04}, []bool{false, false}},
+		{[]float64{0.04, 0.02}, []bool{true, true}},
+		{[]float64{0.06, 0.02}, []bool{false, true}},
+		// Holm's own example, at 0.05: only the two smallest of four.
+		{[]float64{0.01, 0.03, 0.04, 0.005}, []bool{true, false, false, true}},
+		{[]float64{math.NaN(), 0.001, 1}, []bool{false, false, false}},
+	}
+	for _, tt := range tests {
+		if got := stat.Holm(tt.p, 0.05); !slices.Equal(got, tt.want) {
+			t.Errorf("Holm(%v) = %v, want %v", tt.p, got, tt.want)
+		}
+	}
+}
+
+// For a mean, leaving blocks out gives back the standard error that its blocks' means have.
+func TestBlockJackknife(t *testing.T) {
+	rng := rand.New(rand.NewPCG(15, 16))
+	const blocks, size = 10, 50
+	var means, without [blocks]float64
+	total := 0.0
+	for b := range means {
+		for range size {
+			means[b] += rng.NormFloat64() / size
+		}
+		total += means[b] / blocks
+	}
+	for b := range without {
+		without[b] = (total*blocks - means[b]) / (blocks - 1)
+	}
+	e := stat.EstimateOf(means[:])
+	if sd, ok := stat.BlockJackknife(without[:]); !ok || !near(sd, e.SE(), 1e-12) {
+		t.Errorf("jackknife %v (%v), standard error of the mean %v", sd, ok, e.SE())
+	}
+	for _, none := range [][]float64{nil, {1}, {1, math.Inf(1)}, {1, math.NaN()}} {
+		if sd, ok := stat.BlockJackknife(none); ok {
+			t.Errorf("%v: %v", none, sd)
+		}
+	}
+}
+
+func TestLonger(t *testing.T) {
+	const a, gap = 0.023, 0.0488
+	enough := 0.0
+	for s := 0.001; stat.PairsNeeded(s, a, gap) <= 8; s *= 1.001 {
+		enough = s
+	}
+	tests := map[string]struct {
+		s, sampling, low, high float64
+	}{
+		"quiet enough":          {enough, 0.01, 1, 1},
+		"all of it is sampling": {2 * enough, math.Sqrt2 * enough, 3.9, 4.1},
+		"none of it is":         {2 * enough, 0, math.Inf(1), math.Inf(1)},
+		"too little of it is":   {2 * enough, 0.5 * enough, math.Inf(1), math.Inf(1)},
+	}
+	for name, tt := range tests {
+		if k := stat.Longer(tt.s, tt.sampling, 8, a, gap); k < tt.low || k > tt.high {
+			t.Errorf("%s: %v times as long, want %v to %v", name, k, tt.low, tt.high)
+		}
+	}
+	if k := stat.Longer(0.01, 0.01, 8, a, 0); !math.IsInf(k, 1) {
+		t.Errorf("no gap can be told in any length, got %v", k)
+	}
+	// With rounds so much longer, the noise that is left would settle it.
+	s, w := 0.06, 0.038
+	k := stat.Longer(s, w, 8, a, gap)
+	left := math.Sqrt(s*s - 2*w*w + 2*w*w/k)
+	if n := stat.PairsNeeded(left*0.9999, a, gap); k <= 1 || n > 8 {
+		t.Errorf("%v times as long leaves %v, which needs %d pairs", k, left, n)
 	}
 }

@@ -57,3 +57,23 @@ func PairsNeeded(s, a, gap float64) int {
 func reach(s float64, n int, a, power float64) float64 {
 	return (quantileT(1-a, n-1) + quantileT(power, n-1)) * s / math.Sqrt(float64(n))
 }
+
+// Longer is how many times as long rounds would have to be for pairs of deviation s to settle a gap (a log ratio) at level a
+// with power 0.8 in n pairs, where sampling is the deviation of one round's value that comes from the sample of its requests
+// alone ([BlockJackknife]): only that part shrinks with length. It is 1 when the rounds are long enough as they are, and +Inf
+// when no length is.
+func Longer(s, sampling float64, n int, a, gap float64) float64 {
+	if n < 2 || gap <= 0 {
+		return math.Inf(1)
+	}
+	enough := gap / reach(1, n, a, 0.8)
+	if s <= enough {
+		return 1
+	}
+	sampled := 2 * sampling * sampling
+	room := enough*enough - s*s + sampled
+	if room <= 0 {
+		return math.Inf(1)
+	}
+	return sampled / room
+}

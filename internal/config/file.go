@@ -145,6 +145,7 @@ type Drift struct {
 type Verdict struct {
 	Alpha          Percent `yaml:"alpha" doc:"One-sided error level over all looks, above 0% and at most 10%."`
 	FailMargin     string  `yaml:"fail_margin" doc:"Share of the tolerance that the lower bound must exceed to fail." enum:"half|full"`
+	Multiplicity   string  `yaml:"multiplicity" doc:"How a failing metric answers for the others gated beside it: none judges each by itself, holm asks the more of it the more there are." enum:"none|holm"`
 	SLOBurden      string  `yaml:"slo_burden" doc:"Who carries the doubt about an SLO: not-violated lets an SLO at risk pass with a warning, proven makes it inconclusive." enum:"not-violated|proven"`
 	SLOPreexisting string  `yaml:"slo_preexisting" doc:"What an SLO that base breaks too leads to." enum:"warn|fail"`
 }

@@ -27,6 +27,8 @@ type terms struct {
 	level  float64
 	last   int
 	margin Margin
+	// priors are the calibrated deviations of pair differences by metric, log ratios; nil without a calibration.
+	priors map[string]float64
 	// leaked is the part of the machine's drift that the order lets into the difference of the arms, a log ratio.
 	leaked float64
 }
@@ -159,11 +161,11 @@ func (t terms) eps(tol float64) float64 {
 
 // measure fills in the numbers of a metric that every round has, and decides.
 func (c *compared) measure(base, head series, t terms) {
-	e := stat.EstimateOf(c.PairD)
+	e := c.moderate(stat.EstimateOf(c.PairD), t.priors)
 	b := e.Bounds(t.level)
 	r := stat.Median(head.ys) - stat.Median(base.ys)
 	c.R, c.D, c.L, c.U = record.Of(r), record.Of(e.Mean), bound(b.L), bound(b.U)
-	c.S, c.Resolution, c.MDE80 = bound(e.S), bound(math.Expm1(b.H)), bound(stat.MDE(e.S, e.N, t.level, 0.8))
+	c.S, c.Resolution, c.MDE80 = bound(e.S), bound(math.Expm1(b.H)), bound(e.MDE(t.level, 0.8))
 	c.HL = record.NA("as the mean")
 	if hl := stat.HodgesLehmann(c.PairD); math.Abs(hl-e.Mean) > e.SE() {
 		c.HL = record.Of(hl)
@@ -192,7 +194,7 @@ func (c *compared) measure(base, head series, t terms) {
 func (c *compared) explain(e stat.Estimate, b stat.Bounds, t terms) {
 	gap := c.T
 	switch {
-	case stat.HalfWidth(e.S, t.last, t.level) >= c.T:
+	case e.HalfWidth(t.last, t.level) >= c.T:
 		c.Cause = ToleranceTooFine
 	case b.L > 0 && b.U > c.T && b.H < c.T/2:
 		c.Cause = NearTolerance
@@ -208,11 +210,11 @@ func (c *compared) explain(e stat.Estimate, b stat.Bounds, t terms) {
 
 // settle says how many pairs, or how much longer rounds, would tell a gap.
 func (c *compared) settle(e stat.Estimate, gap float64, t terms) {
-	c.PairsNeeded = stat.PairsNeeded(e.S, t.level, gap)
+	c.PairsNeeded = e.PairsNeeded(t.level, gap)
 	if !c.sampled || e.N < 2 {
 		return
 	}
-	switch k := stat.Longer(e.S, c.sampling, t.last, t.level, gap); {
+	switch k := e.Longer(c.sampling, t.last, t.level, gap); {
 	case k <= 1:
 		c.Longer = record.NA("rounds are long enough")
 	case k <= longest:

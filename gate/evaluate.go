@@ -87,7 +87,7 @@ func (e *evidence) judgement(d *docket, h *hearing, withVoid Verdict) Judgement 
 		Level: e.level, Looks: e.looks, Look: e.number(len(h.pairs)), Pairs: len(h.pairs), Spare: len(e.valid) - len(h.pairs),
 		Provisional: len(h.pairs) == fewestPairs, WithVoid: withVoid,
 		Metrics: make([]Comparison, 0, len(h.metrics)), NotGated: e.notGated, Errors: h.errors, SLO: h.slo,
-		Validity: e.voids, Rounds: e.tally(), Drift: h.drift, Findings: d.findings(),
+		Validity: e.voids, Rounds: e.tally(), Drift: h.drift, Calibration: e.prior.use(), Findings: d.findings(),
 	}
 	if len(h.pairs) == 0 {
 		j.Pairs, j.Spare = len(e.valid), 0

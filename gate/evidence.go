@@ -32,6 +32,7 @@ type evidence struct {
 	// few holds the reason for metrics that the policy names although a round is too small for them.
 	few     map[string]string
 	streams bool
+	prior   prior
 
 	voids []record.Void
 	void  map[int]bool
@@ -46,7 +47,10 @@ type evidence struct {
 // weigh lays out a run. It reads no latency to decide what counts.
 func weigh(run *record.Run, p Policy) *evidence {
 	p = p.withDefaults()
-	e := &evidence{run: run, schedule: scheduleOf(run, p), voids: Validity(run), void: map[int]bool{}, few: map[string]string{}, streams: streams(run)}
+	e := &evidence{
+		run: run, schedule: scheduleOf(run, p), voids: Validity(run), void: map[int]bool{}, few: map[string]string{}, streams: streams(run),
+		prior: priorOf(run, p.Calibration),
+	}
 	for _, v := range e.voids {
 		e.void[v.Slot] = true
 	}

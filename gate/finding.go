@@ -61,6 +61,10 @@ const (
 	Deadline          = "deadline"
 	PairsNotJudged    = "pairs_not_judged"
 	StartedSecondTry  = "started_at_second_try"
+
+	CalibrationIgnored     = "calibration_ignored"
+	NoisierThanCalibration = "noisier_than_calibration"
+	ToleranceUnsupported   = "tolerance_below_supported"
 )
 
 // class ranks what rules say: the first class in which any rule spoke gives the verdict.

@@ -27,7 +27,7 @@ func (e *evidence) hear(pairs []pair) *hearing {
 	var drifted float64
 	h.drift, drifted = e.drift(pairs)
 	h.metrics = e.compareAll(pairs, terms{
-		level: e.level, last: e.last(), margin: e.policy.Margin, leaked: leak(pairs) * max(drifted, -drifted),
+		level: e.level, last: e.last(), margin: e.policy.Margin, priors: e.prior.deviations(), leaked: leak(pairs) * max(drifted, -drifted),
 	})
 	var absent []string
 	h.slo, absent = e.judgeSLO(rounds(pairs, record.Base), rounds(pairs, record.Head), h.metrics, h.errors, e.level)
@@ -41,6 +41,7 @@ func (e *evidence) hear(pairs []pair) *hearing {
 	h.ruleOutput()
 	h.ruleMetrics()
 	h.ruleSlotEffect()
+	h.ruleCalibration(e.prior, e.schedule)
 	h.attach()
 	return h
 }

@@ -52,6 +52,8 @@ type Judgement struct {
 	Validity []record.Void             `json:"validity"`
 	Rounds   map[record.Arm]RoundTally `json:"rounds"`
 	Drift    DriftReport               `json:"drift"`
+	// Calibration says what became of the policy's calibration; nil when it names none.
+	Calibration *CalibrationUse `json:"calibration,omitempty"`
 	// Findings are all rules that spoke, the deciding one first.
 	Findings []Finding `json:"findings"`
 }
@@ -78,7 +80,8 @@ type Comparison struct {
 	// BaseMedian and HeadMedian are over valid rounds, in Unit.
 	BaseMedian record.Value `json:"base"`
 	HeadMedian record.Value `json:"head"`
-	// R is the log ratio of medians, D the mean pair difference, S its standard deviation (floored), L and U its bounds.
+	// R is the log ratio of medians, D the mean pair difference, S the standard deviation of the pairs (floored, and moderated
+	// where Moderation says so), L and U the bounds of D.
 	R record.Value `json:"R"`
 	D record.Value `json:"dbar"`
 	S record.Value `json:"s"`
@@ -87,6 +90,8 @@ type Comparison struct {
 	// HL is the Hodges-Lehmann centre of the pair differences where it lies more than a standard error from D, else n/a.
 	// It informs and never decides.
 	HL record.Value `json:"hl"`
+	// Moderation is what a calibration did to S; nil without one.
+	Moderation *Moderation `json:"moderation,omitempty"`
 	// T is the tolerance as a log ratio; Tolerance the same as a fraction, after an absolute floor was applied.
 	T         float64 `json:"T"`
 	Tolerance float64 `json:"tolerance"`

@@ -1,5 +1,7 @@
 package gate
 
+import "github.com/tailgate-ci/tailgate/runner/record"
+
 // Margin says how much slower than its tolerance head must be shown to be before a metric fails.
 type Margin string
 
@@ -58,6 +60,9 @@ type Policy struct {
 	// Min and Max count pairs: the first and the last look. MaxVoid is the budget of extra pairs; -1 means the default,
 	// max(2, Min/2).
 	Min, Max, MaxVoid int
+	// Calibration is what an A/A session on this machine found; nil for none. It narrows the bounds of metrics whose noise it
+	// knows, where it is fit for the run.
+	Calibration *record.Calibration
 	// RequireGPU voids nothing by itself: with it a run without GPU readings is invalid.
 	RequireGPU bool
 }

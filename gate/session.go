@@ -19,6 +19,7 @@ func (e *evidence) ruleSession(d *docket) {
 		d.rule(untrusted, VoidBudget, fmt.Sprintf("%s had to be measured again, the budget is %d (%s)", plural(e.spoiled, "pair"), e.maxVoid, e.voidSummary()))
 	}
 	e.ruleFlags(d)
+	e.ruleIgnored(d)
 }
 
 // ruleGated: a list with nothing on it can only be invalid, never a pass.

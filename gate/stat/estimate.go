@@ -34,6 +34,8 @@ type Estimate struct {
 	S float64
 	// Floored is true when the measured deviation lay under the floor.
 	Floored bool
+	// Prior counts the degrees of freedom that a calibration adds to the N-1 of the pairs; 0 without one. See [Moderate].
+	Prior int
 }
 
 // EstimateOf summarises finite differences.
@@ -64,12 +66,13 @@ type Bounds struct {
 	L, U, H float64
 }
 
-// Bounds returns the one-sided bounds at level a by Student's t with n-1 degrees of freedom; infinite below two pairs.
+// Bounds returns the one-sided bounds at level a by Student's t with n-1 degrees of freedom and those of the prior; infinite
+// below two pairs.
 func (e Estimate) Bounds(a float64) Bounds {
 	if e.N < 2 {
 		return Bounds{L: math.Inf(-1), U: math.Inf(1), H: math.Inf(1)}
 	}
-	h := quantileT(1-a, e.N-1) * e.SE()
+	h := quantileT(1-a, e.df(e.N)) * e.SE()
 	return Bounds{L: e.Mean - h, U: e.Mean + h, H: h}
 }
 
@@ -79,7 +82,7 @@ func (e Estimate) Excess(margin float64) float64 {
 	if e.N < 2 {
 		return 1
 	}
-	return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(e.N - 1)}.CDF((margin - e.Mean) / e.SE())
+	return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(e.df(e.N))}.CDF((margin - e.Mean) / e.SE())
 }
 
 // quantiles keeps what [quantileT] has worked out: a session asks for the same few again and again, and each is the end

@@ -42,7 +42,7 @@ func TestStudentQuantiles(t *testing.T) {
 	}
 	for _, tt := range tests {
 		n := tt.df + 1
-		if got := stat.HalfWidth(math.Sqrt(float64(n)), n, 1-tt.p); !near(got, tt.want, 5e-7) {
+		if got := (stat.Estimate{S: math.Sqrt(float64(n))}).HalfWidth(n, 1-tt.p); !near(got, tt.want, 5e-7) {
 			t.Errorf("t(%v, %d) = %.6f, want %.6f", tt.p, tt.df, got, tt.want)
 		}
 	}
@@ -86,11 +86,11 @@ func TestWorkedMetrics(t *testing.T) {
 		if e.Floored != x.floored {
 			t.Errorf("%s: floored %v", x.id, e.Floored)
 		}
-		if mde := stat.MDE(e.S, e.N, x.a, 0.8); x.mde > 0 && !near(mde, x.mde, 0.0005) {
+		if mde := e.MDE(x.a, 0.8); x.mde > 0 && !near(mde, x.mde, 0.0005) {
 			t.Errorf("%s: smallest slowdown %.4f, want %.4f", x.id, mde, x.mde)
 		}
 		tol := math.Log(1.05)
-		if n := stat.PairsNeeded(e.S, x.a, tol); x.needed > 0 && n != x.needed {
+		if n := e.PairsNeeded(x.a, tol); x.needed > 0 && n != x.needed {
 			t.Errorf("%s: %d pairs needed, want %d", x.id, n, x.needed)
 		}
 		f := stat.Futile(e, x.a, tol, tol/2, 8)
@@ -110,7 +110,7 @@ func TestEstimateOfTooLittle(t *testing.T) {
 			t.Errorf("%v: %+v with bounds %+v, want infinitely wide", d, e, b)
 		}
 	}
-	if !math.IsInf(stat.MDE(0.01, 1, 0.05, 0.8), 1) || !math.IsInf(stat.HalfWidth(0.01, 1, 0.05), 1) {
+	if one := (stat.Estimate{N: 1, S: 0.01}); !math.IsInf(one.MDE(0.05, 0.8), 1) || !math.IsInf(one.HalfWidth(1, 0.05), 1) {
 		t.Error("one pair can show nothing")
 	}
 	if f := stat.Futile(stat.EstimateOf([]float64{9}), 0.05, 0.05, 0.025, 8); f.NoPass || f.NoFail {
@@ -197,7 +197,7 @@ func TestEstimateProperties(t *testing.T) {
 		if more.H >= b.H {
 			t.Fatalf("%d pairs: half width %v, with one more %v", n, b.H, more.H)
 		}
-		if m := stat.MDE(e.S, n, 0.023, 0.8); m <= math.Expm1(b.H) {
+		if m := e.MDE(0.023, 0.8); m <= math.Expm1(b.H) {
 			t.Fatalf("what is shown with power 0.8 (%v) must lie over the half width %v", m, b.H)
 		}
 	}
@@ -217,15 +217,15 @@ func TestFutilityAtTheLastLookIsTheVerdict(t *testing.T) {
 }
 
 func TestPairsNeeded(t *testing.T) {
-	if got := stat.PairsNeeded(0.5, 0.023, 0.01); got != stat.PairsOver {
+	if got := (stat.Estimate{S: 0.5}).PairsNeeded(0.023, 0.01); got != stat.PairsOver {
 		t.Errorf("hopeless noise needs %d pairs", got)
 	}
-	if got := stat.PairsNeeded(0.003, 0.05, 0.05); got != 4 {
+	if got := (stat.Estimate{S: 0.003}).PairsNeeded(0.05, 0.05); got != 4 {
 		t.Errorf("quiet pairs need %d", got)
 	}
 	last := 0
 	for s := 0.005; s < 0.1; s *= 1.1 {
-		n := stat.PairsNeeded(s, 0.023, 0.0488)
+		n := (stat.Estimate{S: s}).PairsNeeded(0.023, 0.0488)
 		if n < last || n%2 == 1 && n != stat.PairsOver {
 			t.Fatalf("deviation %v needs %d pairs, a smaller one %d", s, n, last)
 		}
@@ -239,9 +239,9 @@ func TestPowerOfMDE(t *testing.T) {
 	for n := 3; n <= 12; n++ {
 		for _, a := range []float64{0.05, 0.03, 0.023, 0.017} {
 			const s = 0.02
-			ncp := math.Log1p(stat.MDE(s, n, a, 0.8)) * math.Sqrt(float64(n)) / s
+			ncp := math.Log1p((stat.Estimate{N: n, S: s}).MDE(a, 0.8)) * math.Sqrt(float64(n)) / s
 			df := float64(n - 1)
-			critical := stat.HalfWidth(math.Sqrt(float64(n)), n, a)
+			critical := (stat.Estimate{S: math.Sqrt(float64(n))}).HalfWidth(n, a)
 			power := 1 - distuv.NoncentralT{Mu: ncp, Nu: df}.CDF(critical)
 			least := 0.77
 			if n == 3 {
@@ -321,7 +321,7 @@ func TestBlockJackknife(t *testing.T) {
 func TestLonger(t *testing.T) {
 	const a, gap = 0.023, 0.0488
 	enough := 0.0
-	for s := 0.001; stat.PairsNeeded(s, a, gap) <= 8; s *= 1.001 {
+	for s := 0.001; (stat.Estimate{S: s}).PairsNeeded(a, gap) <= 8; s *= 1.001 {
 		enough = s
 	}
 	tests := map[string]struct {
@@ -333,18 +333,18 @@ func TestLonger(t *testing.T) {
 		"too little of it is":   {2 * enough, 0.5 * enough, math.Inf(1), math.Inf(1)},
 	}
 	for name, tt := range tests {
-		if k := stat.Longer(tt.s, tt.sampling, 8, a, gap); k < tt.low || k > tt.high {
+		if k := (stat.Estimate{S: tt.s}).Longer(tt.sampling, 8, a, gap); k < tt.low || k > tt.high {
 			t.Errorf("%s: %v times as long, want %v to %v", name, k, tt.low, tt.high)
 		}
 	}
-	if k := stat.Longer(0.01, 0.01, 8, a, 0); !math.IsInf(k, 1) {
+	if k := (stat.Estimate{S: 0.01}).Longer(0.01, 8, a, 0); !math.IsInf(k, 1) {
 		t.Errorf("no gap can be told in any length, got %v", k)
 	}
 	// With rounds so much longer, the noise that is left would settle it.
 	s, w := 0.06, 0.038
-	k := stat.Longer(s, w, 8, a, gap)
+	k := (stat.Estimate{S: s}).Longer(w, 8, a, gap)
 	left := math.Sqrt(s*s - 2*w*w + 2*w*w/k)
-	if n := stat.PairsNeeded(left*0.9999, a, gap); k <= 1 || n > 8 {
+	if n := (stat.Estimate{S: left * 0.9999}).PairsNeeded(a, gap); k <= 1 || n > 8 {
 		t.Errorf("%v times as long leaves %v, which needs %d pairs", k, left, n)
 	}
 }

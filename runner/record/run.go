@@ -25,10 +25,11 @@ func (a Arm) Other() Arm {
 // Kind says what was compared.
 type Kind string
 
-// The kinds of run: two revisions, one build with a switch, or one running server under load.
+// The kinds of run: two revisions, one build with a switch, one build against itself, or one running server under load.
 const (
 	KindRevisions Kind = "revisions"
 	KindSwitch    Kind = "switch"
+	KindCalibrate Kind = "calibrate"
 	KindLoad      Kind = "load"
 )
 

@@ -1,6 +1,8 @@
 package gate_test
 
 import (
+	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -86,6 +88,48 @@ func TestDecideAgreesWithEvaluate(t *testing.T) {
 		j := judge(t, run, named("e2e_p95"))
 		if !next.Stop || !strings.HasSuffix(next.Reason, string(j.Verdict)) {
 			t.Errorf("%+v against %s", next, j.Verdict)
+		}
+	}
+}
+
+// What the simulation says of a session is what a session comes to that is measured pair by pair, asked after each whether it
+// may stop, and judged at its end: verdict and number of pairs.
+func TestSimulationIsTheGate(t *testing.T) {
+	keys := []string{"e2e_p50", "e2e_p90", "e2e_p95", "e2e_p99", "ttft_p90", "ttft_p95", "ttft_p99", "tpot_p50"}
+	p := named(keys...)
+	for i, key := range keys {
+		p.Tolerance[key] = gate.Tolerance{Relative: gate.EightTolerances()[i], Named: true}
+	}
+	rng := rand.New(rand.NewPCG(17, 18))
+	seen := map[gate.Verdict]int{}
+	for i := range 150 {
+		drawn := gate.DrawEight(rng, 0.025, []float64{0, 0.05, 0.10}[i%3])
+		metrics := map[string]values{}
+		for m, key := range keys {
+			v := values{}
+			for k := range drawn.Base[m] {
+				v.base, v.head = append(v.base, 100*math.Exp(drawn.Base[m][k])), append(v.head, 100*math.Exp(drawn.Head[m][k]))
+			}
+			metrics[key] = v
+		}
+		run := newRun(nil)
+		run.Status = record.StatusRunning
+		for k := 0; ; k++ {
+			addPair(run, metrics, k)
+			if next := gate.Decide(run, p); next.Stop {
+				break
+			}
+		}
+		run.Status = record.StatusComplete
+		j := judge(t, run, p)
+		if j.Verdict != drawn.Verdict || j.Pairs != drawn.Pairs {
+			t.Fatalf("session %d: %s after %d pairs, in the simulation %s after %d", i, j.Verdict, j.Pairs, drawn.Verdict, drawn.Pairs)
+		}
+		seen[j.Verdict]++
+	}
+	for _, v := range []gate.Verdict{gate.Pass, gate.Fail, gate.Inconclusive} {
+		if seen[v] < 10 {
+			t.Errorf("%d sessions of 150 are %s: the comparison says little", seen[v], v)
 		}
 	}
 }

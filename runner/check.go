@@ -58,6 +58,62 @@ func Check(w *workload.Workload, d record.Declared) error {
 	return client.CheckStreams(Peak(plan, d))
 }
 
+// maxEncoded bounds the requests of each kind that are serialised to see that they can be.
+const maxEncoded = 500
+
+// Fits refuses a workload that cannot be sent to a service as api says it is spoken to, before anything is built, started or
+// sent: what cannot be sent must not end a round in its middle. It serialises up to 500 requests of each part of the plan,
+// spread evenly. url is where the server is, or will be; only its path counts. The error is one of usage and names the turn.
+func Fits(w *workload.Workload, d record.Declared, api API, url string) error {
+	plan, err := Traffic(w, d)
+	if err != nil {
+		return err
+	}
+	var some []workload.Request
+	for _, requests := range [][]workload.Request{plan.Measured, plan.Tail, plan.Warmup(0)} {
+		step := max(1, len(requests)/maxEncoded)
+		for i := 0; i < len(requests); i += step {
+			some = append(some, requests[i])
+		}
+	}
+	if err := client.Encodes(clientOptions(api, url, d.Limits, record.NewClock()), w, some); err != nil {
+		return fmt.Errorf("workload %s does not fit dialect %s: %w", w.Manifest.Name, api.Dialect, err)
+	}
+	return nil
+}
+
+// CheckPorts refuses an open loop against a server that closes its connections, when the schedule needs more of them than
+// this machine has local ports: each request then dials. Whether it closes them shows in the requests that
+// [client.Client.Preflight] sent one after the other: none found the connection of the one answered before it. How many
+// requests a closed loop sends is up to the server, so nothing is refused there; a round looks again when its warm-up has
+// shown the rate.
+func CheckPorts(probe record.ProbeReport, w *workload.Workload, d record.Declared) error {
+	if d.Load.Kind == record.ClosedLoop || !closes(probe.Samples) {
+		return nil
+	}
+	plan, err := Traffic(w, d)
+	if err != nil {
+		return err
+	}
+	if err := client.CheckPorts(float64(len(plan.Measured)) / d.Measure.Seconds()); err != nil {
+		return fmt.Errorf("the server closes its connections: %w", err)
+	}
+	return nil
+}
+
+// closes reports whether requests sent one after the other show a server that ends each connection with its answer. A failed
+// answer may end its connection for reasons of its own, and shows nothing.
+func closes(samples []record.Sample) bool {
+	shown := false
+	for i, s := range samples {
+		if s.Reused {
+			return false
+		}
+		shown = shown || i > 0 && samples[i-1].Class == record.OK && s.Class == record.OK
+	}
+	return shown
+}
+
 // Peak estimates the most requests in flight that a round may plausibly come to: the slots of a closed loop, or the
 // requests of the schedule that overlap if each answer takes 10 s and 50 ms for each planned token (1,000 where none are
 // planned), at most the client's total limit; an explicit cap bounds it. Turns that follow count from the earliest instant

@@ -142,3 +142,66 @@ func TestDiskAboutToBeFull(t *testing.T) {
 		}
 	})
 }
+
+// What cannot be said in a dialect is known without a server; a path may change what the dialect takes.
+func TestWorkloadsThatDoNotFit(t *testing.T) {
+	chat := turns(t, 20, 100*time.Millisecond, func(i int, turn *workload.Turn) {
+		if i == 13 {
+			turn.Messages, turn.Prompt = []workload.TurnMessage{{Role: "user", Content: *turn.Prompt}}, nil
+		}
+	})
+	tests := []struct {
+		name, dialect, url string
+		w                  *workload.Workload
+		want               string
+	}{
+		{"prompts", "openai-completions", "http://127.0.0.1", turns(t, 20, 100*time.Millisecond, nil), ""},
+		{"messages in a chat", "openai-chat", "http://127.0.0.1", chat, ""},
+		{"messages as prompts", "openai-completions", "http://127.0.0.1", chat, "workload test does not fit dialect openai-completions: turn r0013: it has chat messages"},
+		{"messages by path", "ollama", "http://127.0.0.1/api/generate", chat, "turn r0013: it has chat messages"},
+		{"bodies as they are", "http-json", "http://127.0.0.1", chat, "turn r0000: dialect http-json sends a turn's body as it is"},
+	}
+	for _, tt := range tests {
+		d := openLoad(func(d *record.Declared) { d.Measure = time.Second })
+		err := Fits(tt.w, d, API{Dialect: tt.dialect, Model: "m"}, tt.url)
+		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+			t.Errorf("%s: %v does not say %q", tt.name, err, tt.want)
+		}
+	}
+}
+
+// Linux has at most 64,512 local ports to give, and each rests for a minute: 2,000 new connections a second fit nowhere.
+func TestPortsAreCountedBeforeTheLoad(t *testing.T) {
+	sample := func(class record.Outcome, reused bool) record.Sample {
+		return record.Sample{Class: class, Reused: reused}
+	}
+	opened, kept, failed := sample(record.OK, false), sample(record.OK, true), sample(record.HTTP503, false)
+	quick, slow := turns(t, 4000, 500*time.Microsecond, nil), turns(t, 20, 100*time.Millisecond, nil)
+	tests := []struct {
+		name    string
+		w       *workload.Workload
+		samples []record.Sample
+		change  func(*record.Declared)
+		refused bool
+	}{
+		{"each dialled", quick, []record.Sample{opened, opened, opened, opened}, nil, true},
+		{"each dialled, one failed", quick, []record.Sample{failed, opened, opened, opened}, nil, true},
+		{"kept", quick, []record.Sample{opened, kept, kept, kept}, nil, false},
+		{"kept at last", quick, []record.Sample{opened, failed, opened, kept}, nil, false},
+		{"closed only after failures", quick, []record.Sample{failed, opened, failed, opened}, nil, false},
+		{"nothing known", quick, []record.Sample{opened}, nil, false},
+		{"seldom enough", slow, []record.Sample{opened, opened, opened, opened}, nil, false},
+		{"a rate that is up to the server", quick, []record.Sample{opened, opened, opened, opened}, closedLoad(1000), false},
+	}
+	for _, tt := range tests {
+		err := CheckPorts(record.ProbeReport{Samples: tt.samples}, tt.w, openLoad(func(d *record.Declared) {
+			d.Measure = time.Second
+			if tt.change != nil {
+				tt.change(d)
+			}
+		}))
+		if (err != nil) != tt.refused || err != nil && !strings.Contains(err.Error(), "2000 new connections/s hold 120000 ports") {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"errors"
 
 	"github.com/tailgate-ci/tailgate/runner/record"
 	"github.com/tailgate-ci/tailgate/runner/workload"
@@ -37,7 +38,7 @@ func (s *Session) Load(ctx context.Context, url string) error {
 	switch {
 	case ctx.Err() != nil:
 		s.run.Status = record.StatusCancelled
-	case err != nil:
+	case err != nil && !errors.Is(err, errStop):
 		return s.broken(err)
 	default:
 		s.run.Status = record.StatusComplete

@@ -2,7 +2,10 @@ package runner
 
 import (
 	"context"
+	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -357,5 +360,30 @@ func TestWaitForAPlaceOverSockets(t *testing.T) {
 	}
 	if wait := time.Duration(last.Slot - last.Pick); wait < 3*time.Second {
 		t.Errorf("the last one waited %s for its place, want about 4 s", wait)
+	}
+}
+
+// A server that ends each connection with its answer, asked oftener than this machine gets its ports back: the load ends
+// after the warm-up that showed it, and says so as what it is.
+func TestClosingServerEndsALoad(t *testing.T) {
+	closing := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for range 4 {
+			_, _ = io.WriteString(w, `data: {"choices":[{"index":0,"delta":{"content":"A"}}]}`+"\n\n")
+			_ = http.NewResponseController(w).Flush()
+			time.Sleep(time.Millisecond)
+		}
+		_, _ = io.WriteString(w, `data: {"choices":[{"index":0,"delta":{},"finish_reason":"length"}],"usage":{"prompt_tokens":1,"completion_tokens":4}}`+"\n\ndata: [DONE]\n\n")
+	}))
+	closing.Config.SetKeepAlivesEnabled(false)
+	closing.Start()
+	defer closing.Close()
+	f, rd := loadOnce(t, closing.URL, turns(t, 2400, 500*time.Microsecond, nil), time.Second, nil)
+	run := f.Run()
+	if len(run.Incidents) != 1 || run.Incidents[0].ID != record.PortsShort || !strings.Contains(run.Incidents[0].Text, "the server closes its connections: more connections than local ports") {
+		t.Fatalf("incidents %+v; the warm-up %+v", run.Incidents, rd.Steady)
+	}
+	if run.Status != record.StatusComplete || rd.State == record.RoundComplete || rd.Phases.M0.Reached() {
+		t.Errorf("run %s, round %s, measured from %d", run.Status, rd.State, rd.Phases.M0)
 	}
 }

@@ -219,9 +219,12 @@ func (r *round) connect(url string) error {
 }
 
 func (r *round) clientOptions(url string) client.Options {
-	api := r.plan.API
+	return clientOptions(r.plan.API, url, r.s.run.Declared.Limits, r.plan.Clock)
+}
+
+func clientOptions(api API, url string, limits record.Limits, clock record.Clock) client.Options {
 	return client.Options{
-		URL: url, Dialect: api.Dialect, Model: api.Model, Header: api.Header, Limits: r.s.run.Declared.Limits, Clock: r.plan.Clock,
+		URL: url, Dialect: api.Dialect, Model: api.Model, Header: api.Header, Limits: limits, Clock: clock,
 		Settings: api.Settings, Example: api.Example,
 	}
 }

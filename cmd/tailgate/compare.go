@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/tailgate-ci/tailgate/baseline/build"
@@ -17,6 +18,7 @@ import (
 	"github.com/tailgate-ci/tailgate/internal/config"
 	"github.com/tailgate-ci/tailgate/internal/proc"
 	"github.com/tailgate-ci/tailgate/runner"
+	"github.com/tailgate-ci/tailgate/runner/client"
 	"github.com/tailgate-ci/tailgate/runner/record"
 	"github.com/tailgate-ci/tailgate/runner/telemetry"
 	"github.com/tailgate-ci/tailgate/runner/workload"
@@ -143,8 +145,9 @@ func (c *comparison) resolve(ctx context.Context) error {
 	return nil
 }
 
-// fits checks that a round of this workload can carry the policy, and that this machine can carry the load. How many
-// requests a closed loop sends is up to the server; the judge counts them again when they are measured.
+// fits checks that a round of this workload can carry the policy, that this machine can carry the load, and that the workload
+// can be sent in the target's dialect. How many requests a closed loop sends is up to the server; the judge counts them again
+// when they are measured.
 func (c *comparison) fits() error {
 	declared := declare(c.file, c.judge, "", c.gpu)
 	plan, err := runner.Traffic(c.workload, declared)
@@ -153,6 +156,10 @@ func (c *comparison) fits() error {
 	}
 	if err := runner.Check(c.workload, declared); err != nil {
 		return usage(err, "")
+	}
+	// The server has an address only once it runs; the dialect needs none.
+	if err := runner.Fits(c.workload, declared, c.api, "http://127.0.0.1"); err != nil {
+		return usage(err, "choose a workload made for that dialect, or set target.dialect to the API the server speaks: "+strings.Join(client.Dialects(), ", "))
 	}
 	if _, _, err := gate.Gateable(c.judge, len(plan.Measured), c.streams()); err != nil {
 		return usage(err, "")

@@ -3,6 +3,12 @@ package main
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +20,7 @@ import (
 	"github.com/tailgate-ci/tailgate/internal/config"
 	"github.com/tailgate-ci/tailgate/runner"
 	"github.com/tailgate-ci/tailgate/runner/record"
+	"github.com/tailgate-ci/tailgate/runner/workload"
 )
 
 // parsedLoad reads a command line's flags as `tailgate load` does.
@@ -183,6 +190,51 @@ func TestLoadViewOfAClosedLoop(t *testing.T) {
 	p := runner.Progress{T: record.Instant(time.Second), Phase: "measure", Done: 8, Planned: runner.Uncounted, Failed: 1, InFlight: record.Of(4)}
 	if got, want := v.sofar(p), "8 done, 8/s, 4 in flight, 1 failed"; got != want {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// A schedule of 2,000 requests a second against a server that ends each connection with its answer runs out of local ports on
+// any machine: exit 2 after the four questions, and no run folder.
+func TestPortsAreCountedBeforeALoad(t *testing.T) {
+	asked := 0
+	closing := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			asked++
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"choices":[{"index":0,"message":{"content":"A"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1}}`)
+	}))
+	closing.Config.SetKeepAlivesEnabled(false)
+	closing.Start()
+	defer closing.Close()
+	t.Chdir(t.TempDir())
+	turns := make([]workload.Turn, 2400)
+	for i := range turns {
+		id := fmt.Sprintf("r%04d", i)
+		turns[i] = workload.Turn{
+			ID: id, Conv: id, N: 1, At: time.Duration(i) * 500 * time.Microsecond, InTokens: 1, Prompt: &workload.Text{Inline: id}, Out: workload.Output{Mode: workload.Cap, Tokens: 1},
+		}
+	}
+	w, err := workload.New(workload.Manifest{
+		Name: "quick", Version: 1, Seed: "1", Source: workload.Source{Importer: "synthetic"},
+		Arrivals: workload.Arrivals{Kind: "generated", SpanNS: int64(1200 * time.Millisecond)}, Output: workload.OutputPolicy{Mode: workload.Cap},
+	}, turns, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := workload.Write("quick", w); err != nil {
+		t.Fatal(err)
+	}
+	a := &app{out: io.Discard, err: io.Discard}
+	cmd := a.root()
+	cmd.SetArgs([]string{"load", closing.URL, "--workload", "quick", "--measure", "1s", "--warmup-window", "100ms", "--max-in-flight", "8"})
+	err = cmd.Execute()
+	exit, ok := errors.AsType[*exitError](err)
+	if !ok || exit.code != gate.ExitUsage || !strings.Contains(exit.Error(), "the server closes its connections: more connections than local ports: 2000 new connections/s") {
+		t.Errorf("%v", err)
+	}
+	if _, err := os.Stat(".tailgate"); !errors.Is(err, fs.ErrNotExist) || asked != record.ProbeRequests {
+		t.Errorf("a run folder: %v; %d requests", err, asked)
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 	"github.com/tailgate-ci/tailgate/runner"
 	"github.com/tailgate-ci/tailgate/runner/client"
 	"github.com/tailgate-ci/tailgate/runner/record"
-	"github.com/tailgate-ci/tailgate/runner/workload"
 )
 
 // ask makes sure, before anything is measured, that the load fits this machine, the workload fits the dialect, and the
@@ -33,8 +32,8 @@ func (l *loading) ask(ctx context.Context) error {
 		return usage(err, hint)
 	}
 	defer c.Close()
-	if err := l.encodes(c); err != nil {
-		return usage(fmt.Errorf("workload %s does not fit: %w", l.workload.Manifest.Name, err), "choose a workload made for dialect "+l.fl.dialect+", or another --dialect of "+strings.Join(client.Dialects(), ", "))
+	if err := runner.Fits(l.workload, l.run.Declared, l.api, l.url); err != nil {
+		return usage(err, "choose a workload made for that dialect, or another --dialect of "+strings.Join(client.Dialects(), ", "))
 	}
 	fmt.Fprintf(l.app.err, "asking %s for %d answers before anything is measured\n", maskURL(l.url), record.ProbeRequests)
 	l.probe, err = c.Preflight(ctx, l.workload)
@@ -46,29 +45,12 @@ func (l *loading) ask(ctx context.Context) error {
 	case l.probe.Failed == l.probe.Sent:
 		return l.refused(c.Model())
 	}
+	if err := runner.CheckPorts(l.probe, l.workload, l.run.Declared); err != nil {
+		return usage(err, "")
+	}
 	if wrong, ok := l.probe.Wrong(); ok {
 		l.run.Notes = append(l.run.Notes, record.Note{ID: "probe", Text: wrong.Name + ": " + wrong.Detail})
 		fmt.Fprintf(l.app.err, "note: before the load, %s: %s\n", wrong.Name, wrong.Detail)
-	}
-	return nil
-}
-
-// maxEncoded bounds the requests that are serialised to see that they can be.
-const maxEncoded = 500
-
-// encodes serialises requests of the plan, spread evenly: what cannot be sent must not end the round in its middle.
-func (l *loading) encodes(c *client.Client) error {
-	plan, err := runner.Traffic(l.workload, l.run.Declared)
-	if err != nil {
-		return err
-	}
-	for _, requests := range [][]workload.Request{plan.Measured, plan.Tail, plan.Warmup(0)} {
-		step := max(1, len(requests)/maxEncoded)
-		for i := 0; i < len(requests); i += step {
-			if _, err := c.Encode(i, l.workload, requests[i]); err != nil {
-				return err
-			}
-		}
 	}
 	return nil
 }

@@ -35,6 +35,21 @@ func (c *Client) Encode(seq int, w *workload.Workload, r workload.Request) (*Req
 	return out, nil
 }
 
+// Encodes reports whether requests of w can be put into the words of the dialect that o names. It does not touch the network
+// and needs no server at o.URL. The error is that of [Client.Encode] for the first request that cannot, or of the options.
+func Encodes(o Options, w *workload.Workload, requests []workload.Request) error {
+	c, err := prepare(o)
+	if err != nil {
+		return err
+	}
+	for i, r := range requests {
+		if _, err := c.Encode(i, w, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (c *Client) encode(w *workload.Workload, r workload.Request) (*Request, error) {
 	content, err := w.Content(r)
 	if err != nil {

@@ -161,7 +161,7 @@ func listed(words []string) string {
 
 // openWorkload opens a folder, or a workload that comes with tailgate: a folder of that name wins.
 func openWorkload(name string) (*workload.Workload, error) {
-	builtin := "one that comes with tailgate: --workload " + listed(builtinWorkloads())
+	builtin := "one that comes with tailgate: " + listed(builtinWorkloads())
 	if name == "" {
 		return nil, usage(errors.New("no workload: what should be sent?"), "name a folder with --workload, or "+builtin)
 	}

@@ -127,14 +127,14 @@ func openHint(err error) string {
 func (a *app) workloadShow() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:     "show DIR",
+		Use:     "show WORKLOAD",
 		Short:   "Describe a workload: sizes, lengths, arrivals, fidelity",
 		Example: "  tailgate workload show workloads/mooncake-conv-mini --json | jq .digest",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			w, err := workload.Open(args[0])
+			w, err := openWorkload(args[0])
 			if err != nil {
-				return usage(err, openHint(err))
+				return err
 			}
 			if asJSON {
 				enc := json.NewEncoder(a.out)

@@ -94,6 +94,12 @@ func TestCalibrate(t *testing.T) {
 	if lag, ok := m.Lag1.Finite(); !ok || lag < -1 || lag > 1 {
 		t.Errorf("lag-1 correlation %v", m.Lag1)
 	}
+	if tol, _ := m.Tolerance.Finite(); tol != 0.05 || c.Metrics["ttft_p50"].Tolerance.Reason() != "not gated" {
+		t.Errorf("tolerances %v, %v", m.Tolerance, c.Metrics["ttft_p50"].Tolerance)
+	}
+	if median, _ := m.Median.Finite(); math.Abs(median-100) > 1e-9 || m.Unit != "ms" {
+		t.Errorf("median %v %s", m.Median, m.Unit)
+	}
 	// Rounds that never moved have a floor and no correlation.
 	if still := c.Metrics["ttft_p50"]; still.SD.Reason() != "" || still.Lag1.Reason() == "" {
 		t.Errorf("a metric that never moves: %+v", still)
@@ -260,7 +266,7 @@ func TestCalibrationIgnored(t *testing.T) {
 			c.GPUs, r.Environment.GPUs, c.Host.Name = nil, nil, "gpu-05"
 		}, "another host"},
 		{"another host with its gpu", func(c *record.Calibration, _ *record.Run) { c.Host.Name = "gpu-05" }, ""},
-		{"df 7", func(c *record.Calibration, _ *record.Run) { c.Pairs = 8 }, "8 pairs are too few to lean on; it takes 9"},
+		{"df 7", func(c *record.Calibration, _ *record.Run) { c.Pairs = 8 }, "8 pairs are too few to lean on, it takes 9"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -284,4 +290,56 @@ func TestCalibrationIgnored(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestCalibrationFindings(t *testing.T) {
+	tests := []struct {
+		name   string
+		change func(*record.Calibration)
+		want   []string
+	}{
+		{"sound", func(*record.Calibration) {}, nil},
+		{"not pass", func(c *record.Calibration) { c.Verdict, c.Reason = "inconclusive", "too_noisy" }, []string{gate.CalibrationNotPass}},
+		{"lag just at the limit", func(c *record.Calibration) { change(c, func(m *record.CalibratedMetric) { m.Lag1 = record.Of(0.5) }) }, nil},
+		{"lag", func(c *record.Calibration) { change(c, func(m *record.CalibratedMetric) { m.Lag1 = record.Of(0.51) }) }, []string{gate.RoundsRemember}},
+		{"just supported", func(c *record.Calibration) {
+			change(c, func(m *record.CalibratedMetric) { m.Supported = record.Of(10 * 0.005) })
+		}, nil},
+		{"not supported", func(c *record.Calibration) {
+			change(c, func(m *record.CalibratedMetric) { m.Supported = record.Of(0.055) })
+		}, []string{gate.ToleranceUnsupported}},
+		{"not gated", func(c *record.Calibration) {
+			change(c, func(m *record.CalibratedMetric) {
+				m.Supported, m.Lag1, m.Tolerance = record.Of(0.2), record.Of(0.9), record.NA("not gated")
+			})
+		}, nil},
+		{"no number", func(c *record.Calibration) {
+			change(c, func(m *record.CalibratedMetric) {
+				m.SD, m.Supported = record.NA("not streamed"), record.NA("not streamed")
+			})
+		}, []string{gate.MetricMissing}},
+		{"eight pairs", func(c *record.Calibration) { c.Pairs = 8 }, []string{gate.TooFewRounds}},
+	}
+	for _, tt := range tests {
+		c := calibration(0.01)
+		change(c, func(m *record.CalibratedMetric) { m.Tolerance, m.Supported = record.Of(0.05), record.Of(0.03) })
+		tt.change(c)
+		var got []string
+		for _, f := range gate.CalibrationFindings(c) {
+			got = append(got, f.ID)
+			if f.Severity != gate.Warning || f.Text == "" {
+				t.Errorf("%s: %+v", tt.name, f)
+			}
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
+// change edits the one metric of a calibration.
+func change(c *record.Calibration, edit func(*record.CalibratedMetric)) {
+	m := c.Metrics["e2e_p95"]
+	edit(&m)
+	c.Metrics["e2e_p95"] = m
 }

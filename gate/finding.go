@@ -63,6 +63,8 @@ const (
 	StartedSecondTry  = "started_at_second_try"
 
 	CalibrationIgnored     = "calibration_ignored"
+	CalibrationNotPass     = "calibration_not_pass"
+	RoundsRemember         = "rounds_remember"
 	NoisierThanCalibration = "noisier_than_calibration"
 	ToleranceUnsupported   = "tolerance_below_supported"
 )

@@ -77,7 +77,7 @@ func unfitCalibration(run *record.Run, c *record.Calibration) string {
 	case len(here) == 0 && (c.Host.Name != run.Environment.Host.Name || c.Host.CPU != run.Environment.Host.CPU):
 		return "no GPU was observed, and it was made on another host"
 	case c.Pairs-1 < leastPriorDF:
-		return fmt.Sprintf("%s are too few to lean on; it takes %d", plural(c.Pairs, "pair"), leastPriorDF+1)
+		return fmt.Sprintf("%s are too few to lean on, it takes %d", plural(c.Pairs, "pair"), leastPriorDF+1)
 	}
 	return ""
 }

@@ -36,6 +36,8 @@ type Plan struct {
 	// Seen asks the server at url how many requests it has received so far, or since whenever it counts. Nil where the
 	// server does not tell. It is called outside the measured interval.
 	Seen func(ctx context.Context, url string) (int64, error)
+	// Deadline is when the session must be over; 0 for never. No pair is begun that would not be, see [Session.Run].
+	Deadline record.Instant
 	// Progress is called for each step, from one goroutine at a time; nil for silence.
 	Progress func(Progress)
 }

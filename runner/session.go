@@ -6,10 +6,14 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"time"
 
 	"github.com/tailgate-ci/tailgate/runner/record"
 	"github.com/tailgate-ci/tailgate/runner/target"
 )
+
+// errLate ends a session whose next pair would not be over at its deadline.
+var errLate = errors.New("the session's time is over")
 
 // errStop ends a session early on the strength of an incident that is already on record.
 var errStop = errors.New("the session cannot go on")
@@ -24,6 +28,8 @@ type Session struct {
 	slot  int
 	pair  int
 	rerun int
+	// longest is the longest that both rounds of a pair took together; 0 before the first.
+	longest record.Instant
 	// served tells of each arm whether a server of it was ever ready.
 	served map[record.Arm]bool
 	// peak is the largest number of requests in flight while the arms were conditioned; 0 when they were not.
@@ -39,7 +45,9 @@ func NewSession(p *Plan) *Session {
 
 // Run measures until the judge says stop, the last look is done, or something ends the session. What ended it stands in
 // the run's status and incidents; the returned error is only for what could not be put on record (a full disk, a bug).
-// A cancelled context gives status cancelled and no error.
+// A cancelled context gives status cancelled and no error. A session with a deadline begins no pair that would not be over by
+// then if it took a fifth longer than the longest so far; its status is then deadline, and every pair that was measured is
+// kept.
 func (s *Session) Run(ctx context.Context) error {
 	s.run.Status = record.StatusRunning
 	if err := errors.Join(checkSpace(s.plan.Writer.Dir(), s.run), s.save("session_started")); err != nil {
@@ -52,6 +60,8 @@ func (s *Session) Run(ctx context.Context) error {
 	switch {
 	case ctx.Err() != nil:
 		s.run.Status = record.StatusCancelled
+	case errors.Is(err, errLate):
+		s.run.Status = record.StatusDeadline
 	case err == nil || errors.Is(err, errStop):
 		s.run.Status = record.StatusComplete
 	default:
@@ -104,6 +114,9 @@ func (s *Session) hearBase(ctx context.Context) error {
 func (s *Session) measurePair(ctx context.Context, first, second record.Arm) error {
 	var rerunOf [2]*int
 	for {
+		if err := s.inTime(); err != nil {
+			return err
+		}
 		slots, good, err := s.tryPair(ctx, [2]record.Arm{first, second}, rerunOf)
 		if err != nil {
 			return err
@@ -124,10 +137,25 @@ func (s *Session) measurePair(ctx context.Context, first, second record.Arm) err
 	}
 }
 
+// inTime refuses another pair that would end after the deadline.
+func (s *Session) inTime() error {
+	if s.plan.Deadline == 0 {
+		return nil
+	}
+	now := s.plan.Clock.Now()
+	if left := s.plan.Deadline - now; left <= 0 || s.longest+s.longest/5 > left {
+		s.plan.say(Progress{Slot: s.slot - 1, Phase: "look", Text: fmt.Sprintf("out of time: %s are left, a pair takes %s",
+			time.Duration(max(0, left)).Round(time.Second), time.Duration(s.longest).Round(time.Second))})
+		return errLate
+	}
+	return nil
+}
+
 // tryPair measures one pair; the second round is not run when the first is void.
 func (s *Session) tryPair(ctx context.Context, arms [2]record.Arm, rerunOf [2]*int) (slots [2]*int, good bool, err error) {
 	pair := s.pair
 	s.pair++
+	began := s.plan.Clock.Now()
 	for i, arm := range arms {
 		slot := s.slot
 		s.slot++
@@ -140,6 +168,7 @@ func (s *Session) tryPair(ctx context.Context, arms [2]record.Arm, rerunOf [2]*i
 			return slots, false, nil
 		}
 	}
+	s.longest = max(s.longest, s.plan.Clock.Now()-began)
 	return slots, true, nil
 }
 

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -20,6 +23,9 @@ type scripted struct {
 	stopAfter int
 	order     string
 	maxVoid   int
+	// deadline is when the session must be over; 0 for never. slow is how long each slot takes, by slot.
+	deadline time.Duration
+	slow     map[int]time.Duration
 }
 
 // play runs the session and returns its rounds as "slot arm pair [rerun of]".
@@ -39,8 +45,9 @@ func (sc scripted) play(t *testing.T) (rounds []string, run *record.Run) {
 			t.Error(err)
 		}
 	})
-	s := NewSession(&Plan{Run: run, Writer: w, Clock: record.NewClock(), Rules: Rules{Void: sc.voids, Next: sc.next}})
+	s := NewSession(&Plan{Run: run, Writer: w, Clock: record.NewClock(), Rules: Rules{Void: sc.voids, Next: sc.next}, Deadline: record.Instant(sc.deadline)})
 	s.do = func(_ context.Context, rd record.Round) error {
+		time.Sleep(sc.slow[rd.Slot])
 		text := fmt.Sprintf("%d %s %d", rd.Slot, rd.Arm, rd.Pair)
 		if rd.RerunOf != nil {
 			text += fmt.Sprintf(" for %d", *rd.RerunOf)
@@ -172,6 +179,51 @@ func TestSessionEnds(t *testing.T) {
 			if incident != tt.incident {
 				t.Errorf("incident %q, want %q", incident, tt.incident)
 			}
+		})
+	}
+}
+
+// A session begins no pair that would not be over by its deadline, and keeps what it has: the judge judges the looks it
+// reached.
+func TestDeadline(t *testing.T) {
+	// A pair takes 20 s unless said otherwise; the next one is allowed 24.
+	each := func(slots map[int]time.Duration) map[int]time.Duration {
+		all := map[int]time.Duration{}
+		for i := range 16 {
+			all[i] = 10 * time.Second
+		}
+		maps.Copy(all, slots)
+		return all
+	}
+	tests := []struct {
+		name string
+		scripted
+		rounds int
+		status record.Status
+	}{
+		{"no deadline", scripted{slow: each(nil)}, 8, record.StatusComplete},
+		{"time for all", scripted{slow: each(nil), deadline: 85 * time.Second}, 8, record.StatusComplete},
+		{"a second too few", scripted{slow: each(nil), deadline: 83 * time.Second}, 6, record.StatusDeadline},
+		{"the longest pair counts", scripted{slow: each(map[int]time.Duration{1: 20 * time.Second}), deadline: 85 * time.Second}, 4, record.StatusDeadline},
+		{"nothing is known before the first pair", scripted{slow: each(nil), deadline: time.Second}, 2, record.StatusDeadline},
+		{"a re-run takes its time too", scripted{slow: each(nil), deadline: 85 * time.Second, void: map[int]bool{1: true}, maxVoid: 2}, 8, record.StatusDeadline},
+		{"the judge was first", scripted{slow: each(nil), deadline: 60 * time.Second, stopAfter: 4}, 4, record.StatusComplete},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tt.order = "ABBABAAB"
+				rounds, run := tt.play(t)
+				if len(rounds) != tt.rounds || run.Status != tt.status || !run.Finished.Reached() {
+					t.Errorf("%d rounds, status %s, finished %d; want %d, %s", len(rounds), run.Status, run.Finished, tt.rounds, tt.status)
+				}
+				if tt.deadline > 20*time.Second && tt.status == record.StatusDeadline && time.Duration(run.Finished) > tt.deadline {
+					t.Errorf("over at %s, the deadline was %s", time.Duration(run.Finished), tt.deadline)
+				}
+				if len(run.Rounds) != len(rounds) {
+					t.Errorf("%d of %d rounds are kept", len(run.Rounds), len(rounds))
+				}
+			})
 		})
 	}
 }

@@ -13,13 +13,18 @@ import (
 	"github.com/tailgate-ci/tailgate/runner/record"
 )
 
-// tree is the worktree of an arm. Both paths are equally long: path and environment size must not differ between arms. A
-// single-switch comparison has one worktree.
+// tree is the worktree of an arm. Both paths are equally long: path and environment size must not differ between arms. One
+// build has one worktree.
 func (c *comparison) tree(name record.Arm) string {
-	if c.run.Kind == record.KindSwitch {
+	if c.oneBuild() {
 		name = record.Head
 	}
 	return filepath.Join(c.trees, string(name))
+}
+
+// oneBuild reports whether both arms start the same build: with a switch, or as it is.
+func (c *comparison) oneBuild() bool {
+	return c.run.Kind == record.KindSwitch || c.run.Kind == record.KindCalibrate
 }
 
 // buildArms builds base, then head, and compares what came out. It reports whether there is something to measure; a build
@@ -29,7 +34,7 @@ func (c *comparison) buildArms(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	names := []record.Arm{record.Base, record.Head}
-	if c.run.Kind == record.KindSwitch {
+	if c.oneBuild() {
 		names = names[1:]
 	}
 	for _, name := range names {
@@ -39,7 +44,7 @@ func (c *comparison) buildArms(ctx context.Context) (bool, error) {
 		}
 	}
 	base, head := c.run.Arms.Base, c.run.Arms.Head
-	if c.run.Kind == record.KindSwitch {
+	if c.oneBuild() {
 		base.Build = head.Build
 	}
 	for _, name := range []record.Arm{record.Base, record.Head} {

@@ -32,8 +32,12 @@ type comparison struct {
 	policy policySource
 	// refs as the user named them.
 	refs build.ResolveOptions
-	// over is what a CI job puts over the file.
+	// over is what a CI job or the command line puts over the file.
 	over overrides
+	// timeout is how long the session may take from its start; 0 for as long as it needs.
+	timeout time.Duration
+	// calibrate is the number of pairs of base against itself; 0 compares base with head.
+	calibrate int
 	// out is the run folder; empty for .tailgate/runs/ID below home, which is the repository unless set.
 	out, home string
 	// args are the command line, for the record.
@@ -49,6 +53,7 @@ type comparison struct {
 	file      *config.File
 	gpu       string
 	judge     gate.Policy
+	prior     []byte
 	revisions build.Revisions
 	workload  *workload.Workload
 	api       runner.API
@@ -105,10 +110,17 @@ func (c *comparison) resolve(ctx context.Context) error {
 	if err := c.file.Runnable(); err != nil {
 		return usage(err, "")
 	}
-	c.over.policy(c.file)
+	if err := c.over.policy(c.file); err != nil {
+		return err
+	}
 	c.gpu = gpuMode(c.file)
 	c.judge = policyOf(c.file, c.gpu)
-	c.refs.AllowEqual = c.file.Arms.Present()
+	if c.calibrate > 0 {
+		c.judge.Min, c.judge.Max = c.calibrate, c.calibrate
+	} else if c.judge.Calibration, c.prior, err = c.policy.calibration(ctx, c.repo, c.file); err != nil {
+		return err
+	}
+	c.refs.AllowEqual = c.file.Arms.Present() || c.calibrate > 0
 	var notes []string
 	if c.revisions, notes, err = build.Resolve(ctx, c.repo, c.refs); err != nil {
 		if _, ok := errors.AsType[*build.UsageError](err); ok {
@@ -134,9 +146,13 @@ func (c *comparison) resolve(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		c.arms[name] = armOf(c.over.target(f), name)
+		as := name
+		if c.calibrate > 0 {
+			as = record.Base
+		}
+		c.arms[name] = armOf(c.over.target(f), as)
 	}
-	if base, head := c.arms[record.Base], c.arms[record.Head]; c.file.Arms.Present() && base.sameAs(head) {
+	if base, head := c.arms[record.Base], c.arms[record.Head]; c.calibrate == 0 && c.file.Arms.Present() && base.sameAs(head) {
 		return usage(errors.New("arms.base and arms.head are the same: nothing to compare"), "give one of them args or env that the other lacks")
 	}
 	c.id = newID()
@@ -179,7 +195,10 @@ func (c *comparison) commit(name record.Arm) string {
 // planned is the run before anything was built.
 func (c *comparison) planned(notes []string) *record.Run {
 	kind := record.KindRevisions
-	if c.file.Arms.Present() {
+	switch {
+	case c.calibrate > 0:
+		kind = record.KindCalibrate
+	case c.file.Arms.Present():
 		kind = record.KindSwitch
 	}
 	declared := declare(c.file, c.judge, c.id, c.gpu)
@@ -222,6 +241,11 @@ func (c *comparison) open() error {
 	if err := os.WriteFile(filepath.Join(dir, "policy.yaml"), c.policy.text, 0o600); err != nil {
 		return err
 	}
+	if c.prior != nil {
+		if err := os.WriteFile(filepath.Join(dir, record.CalibrationFile), c.prior, 0o600); err != nil {
+			return err
+		}
+	}
 	return keepWorkload(dir, c.workload)
 }
 
@@ -259,6 +283,10 @@ func (c *comparison) measure(ctx context.Context) error {
 		Telemetry: sampler, Rules: rules(c.judge), Progress: view.step,
 	}
 	plan.Seen = c.seen
+	if c.timeout > 0 {
+		// The clock began with the command.
+		plan.Deadline = record.Instant(c.timeout)
+	}
 	stop := c.app.vouch(ctx, plan)
 	err = runner.NewSession(plan).Run(ctx)
 	if stopErr := stop(); stopErr != nil {
@@ -300,9 +328,12 @@ func (c *comparison) cancelled(ctx context.Context) error {
 	c.run.Status = record.StatusCancelled
 	c.run.Finished = c.clock.Now()
 	err := c.writer.Save(c.run)
+	hint := "a cancelled run is never judged; run again for a verdict"
+	if c.calibrate > 0 {
+		hint = "run again, or make what can be made of it: tailgate calibrate --from " + c.writer.Dir()
+	}
 	return &exitError{
-		code: cancelCode(ctx), err: errors.Join(fmt.Errorf("cancelled; what was measured is in %s", c.writer.Dir()), err),
-		hint: "a cancelled run is never judged; run again for a verdict",
+		code: cancelCode(ctx), err: errors.Join(fmt.Errorf("cancelled; what was measured is in %s", c.writer.Dir()), err), hint: hint,
 	}
 }
 

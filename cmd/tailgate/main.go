@@ -92,7 +92,7 @@ func (a *app) root() *cobra.Command {
 	root.SetErr(a.err)
 	root.PersistentFlags().BoolVar(&a.ascii, "ascii", false, "write verdicts as [PASS] [FAIL] [????] [VOID]")
 	root.AddCommand(
-		a.demoCommand(), a.runCommand(), a.reportCommand(), a.loadCommand(), a.probeCommand(), a.workloadCommand(), a.selftestCommand(),
+		a.demoCommand(), a.runCommand(), a.calibrateCommand(), a.reportCommand(), a.loadCommand(), a.probeCommand(), a.workloadCommand(), a.selftestCommand(),
 		a.actionCommand(), a.versionCommand(), a.simCommand(),
 		a.simChildCommand(), a.canaryCommand(),
 	)

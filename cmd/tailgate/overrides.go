@@ -7,25 +7,35 @@ import (
 	"github.com/tailgate-ci/tailgate/internal/config"
 )
 
-// overrides are what a CI job puts over .tailgate.yaml. The zero value leaves the file as it is.
+// overrides are what a CI job or a command line puts over .tailgate.yaml. The zero value leaves the file as it is.
 type overrides struct {
 	// workload replaces the file's, a path inside the repository; it is read from the commit the file came from. digest is
 	// what the workload must have, "sha256:" and 64 hex.
 	workload, digest string
-	// rounds is the smallest number of pairs; 0 leaves the file's.
-	rounds int
+	// rounds is the smallest number of pairs, most the largest; 0 leaves the file's.
+	rounds, most int
 	// passEnv lists variables that may reach builds and servers, on top of the file's.
 	passEnv []string
 }
 
-// policy changes what both arms are judged by.
-func (o overrides) policy(f *config.File) {
+// policy changes what both arms are judged by. The error is of usage: a number of pairs that no session can have.
+func (o overrides) policy(f *config.File) error {
 	if o.workload != "" {
 		f.Workload = o.workload
 	}
 	if o.rounds > 0 {
 		f.Rounds.Min, f.Rounds.Max = o.rounds, max(o.rounds, f.Rounds.Max)
 	}
+	if o.most > 0 {
+		f.Rounds.Max = o.most
+	}
+	switch r := f.Rounds; {
+	case r.Min < 3 || r.Min > 12:
+		return usage(fmt.Errorf("rounds.min %d is out of range", r.Min), "write 3 to 12")
+	case r.Max < r.Min || r.Max > 12:
+		return usage(fmt.Errorf("rounds.max %d is out of range", r.Max), fmt.Sprintf("write %d to 12: rounds.min is %d", r.Min, r.Min))
+	}
+	return nil
 }
 
 // target is the file with what an arm's own commit cannot know.

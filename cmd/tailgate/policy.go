@@ -11,6 +11,7 @@ import (
 
 	"github.com/tailgate-ci/tailgate/baseline/build"
 	"github.com/tailgate-ci/tailgate/internal/config"
+	"github.com/tailgate-ci/tailgate/runner/record"
 	"github.com/tailgate-ci/tailgate/runner/workload"
 )
 
@@ -30,11 +31,11 @@ type policySource struct {
 
 // read finds and parses the file.
 func (p *policySource) read(ctx context.Context, repo string) (*config.File, error) {
-	text, err := p.bytes(ctx, repo, p.commit)
+	text, err := p.bytes(ctx, repo, p.commit, p.path)
 	if errors.Is(err, fs.ErrNotExist) && p.fallback != "" {
 		p.first = true
 		p.commit = p.fallback
-		text, err = p.bytes(ctx, repo, p.commit)
+		text, err = p.bytes(ctx, repo, p.commit, p.path)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, usage(fmt.Errorf("%s: no such file%s", p.path, p.where()), "write one (docs/configuration.md lists its keys), or name it with --config")
@@ -57,11 +58,39 @@ func (p *policySource) where() string {
 	return fmt.Sprintf(" at commit %.12s", p.commit)
 }
 
-func (p *policySource) bytes(ctx context.Context, repo, commit string) ([]byte, error) {
+// bytes reads a file of the repository at a commit; of the working tree when commit is empty.
+func (p *policySource) bytes(ctx context.Context, repo, commit, name string) ([]byte, error) {
 	if commit == "" {
-		return os.ReadFile(p.inTree(repo, p.path))
+		return os.ReadFile(p.inTree(repo, name))
 	}
-	return build.FileAt(ctx, repo, commit, p.path)
+	return build.FileAt(ctx, repo, commit, name)
+}
+
+// noCalibration is what verdict.calibration says for none.
+const noCalibration = "off"
+
+// calibration reads the calibration the policy names from where the policy came from, with its bytes; nil when it names none.
+func (p *policySource) calibration(ctx context.Context, repo string, f *config.File) (*record.Calibration, []byte, error) {
+	name := f.Verdict.Calibration
+	if name == noCalibration {
+		return nil, nil, nil
+	}
+	if p.commit != "" && filepath.IsAbs(name) {
+		return nil, nil, usage(fmt.Errorf("verdict.calibration: %s lies outside the repository, where a change that is judged could have written it", name),
+			"commit the file and name it by its path in the repository")
+	}
+	text, err := p.bytes(ctx, repo, p.commit, filepath.ToSlash(name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, usage(fmt.Errorf("verdict.calibration: %s: no such file%s", name, p.where()), "make one with `tailgate calibrate`, or write off in "+p.path)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := record.ReadCalibration(name, text)
+	if err != nil {
+		return nil, nil, usage(fmt.Errorf("verdict.calibration: %w", err), "make it again with `tailgate calibrate --from RUN`")
+	}
+	return c, text, nil
 }
 
 func (p *policySource) inTree(repo, name string) string {
@@ -77,7 +106,7 @@ func (p *policySource) target(ctx context.Context, repo string, policy *config.F
 	if p.commit == "" {
 		return policy, nil
 	}
-	text, err := p.bytes(ctx, repo, commit)
+	text, err := p.bytes(ctx, repo, commit, p.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return policy, nil
 	}

@@ -101,7 +101,33 @@ func openStored(dir, policy string) (*stored, error) {
 		// Inputs of an action may have replaced values of the stored file; the run knows what was declared in the end.
 		s.policy.SHA256 = folder.Run().Declared.Policy.SHA256
 	}
+	if folder.Run().Kind != record.KindCalibrate && f.Verdict.Calibration != noCalibration {
+		if s.policy.Calibration, err = storedCalibration(dir, policy, f.Verdict.Calibration); err != nil {
+			return nil, err
+		}
+	}
 	return s, nil
+}
+
+// storedCalibration reads the calibration that a stored run is judged with: the copy in its folder, which makes judging again
+// give the same bytes; for another policy the file that one names, from the policy's own folder.
+func storedCalibration(dir, policy, name string) (*record.Calibration, error) {
+	path := filepath.Join(dir, record.CalibrationFile)
+	if policy != "" {
+		path = name
+		if !filepath.IsAbs(name) {
+			path = filepath.Join(filepath.Dir(policy), name)
+		}
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, usage(fmt.Errorf("verdict.calibration: %w", err), "put the file there, or judge by a policy without one: --policy")
+	}
+	c, err := record.ReadCalibration(path, text)
+	if err != nil {
+		return nil, usage(fmt.Errorf("verdict.calibration: %w", err), "make it again with `tailgate calibrate --from RUN`")
+	}
+	return c, nil
 }
 
 // judge decides on a run and writes line 1.

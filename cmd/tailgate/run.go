@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -18,6 +19,8 @@ import (
 
 func (a *app) runCommand() *cobra.Command {
 	var base, head, strategy, file, out string
+	var over overrides
+	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Compare two revisions as .tailgate.yaml says",
@@ -25,6 +28,7 @@ func (a *app) runCommand() *cobra.Command {
 The exit code is the verdict: 0 pass, 1 fail, 2 usage, 3 inconclusive, 4 invalid.`,
 		Example: `  tailgate run                               # HEAD against its merge base with the default branch
   tailgate run --base v1.4.0 --strategy ref  # HEAD against a release
+  tailgate run --rounds.min 3 --rounds.max 3 # a quick, provisional answer
   tailgate run --out /data/runs/today`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -32,10 +36,13 @@ The exit code is the verdict: 0 pass, 1 fail, 2 usage, 3 inconclusive, 4 invalid
 			if err != nil {
 				return err
 			}
+			if err := soundTimeout(timeout); err != nil {
+				return err
+			}
 			c := &comparison{
 				app: a, repo: repo, out: out, args: append([]string{"run"}, flagsOf(cmd)...), progress: a.err,
-				policy: policySource{path: file},
-				refs:   build.ResolveOptions{Base: base, Head: head, Strategy: strategy},
+				policy: policySource{path: file}, over: over, timeout: timeout,
+				refs: build.ResolveOptions{Base: base, Head: head, Strategy: strategy},
 			}
 			o, err := c.compare(cmd.Context())
 			if err != nil {
@@ -49,8 +56,19 @@ The exit code is the verdict: 0 pass, 1 fail, 2 usage, 3 inconclusive, 4 invalid
 	f.StringVar(&head, "head", "", "head ref (default: HEAD)")
 	f.StringVar(&strategy, "strategy", "merge-base", "merge-base: base is where head branched off; ref: base as it stands")
 	f.StringVar(&file, "config", ".tailgate.yaml", "the configuration, relative to the repository")
+	f.IntVar(&over.rounds, "rounds.min", 0, "pairs at the first look, 3 to 12, instead of the file's; 3 is provisional")
+	f.IntVar(&over.most, "rounds.max", 0, "pairs at the last look, instead of the file's")
+	f.DurationVar(&timeout, "timeout", 0, "begin no pair that would not be over by then; what was measured is judged (default: no limit)")
 	f.StringVar(&out, "out", "", "run folder to create (default: .tailgate/runs/ID)")
 	return cmd
+}
+
+// soundTimeout refuses a limit that no session can keep.
+func soundTimeout(d time.Duration) error {
+	if d < 0 {
+		return usage(fmt.Errorf("--timeout %s is negative", d), "write how long the session may take, such as 50m")
+	}
+	return nil
 }
 
 // show prints the report and the run folder, and ends with the verdict's exit code.

@@ -53,6 +53,9 @@ func (s *scribe) arms() words {
 	if base == nil {
 		return append(words{say("one server ")}, revision(head, false)...)
 	}
+	if s.run.Kind == record.KindCalibrate {
+		return append(append(words{say("one build ")}, revision(base, false)...), say(" against itself"))
+	}
 	if s.run.Kind == record.KindSwitch && head != nil {
 		w := append(words{say("one build ")}, revision(base, false)...)
 		w = append(w, say(": base "), name(argsText(base)), say(" → head "), name(argsText(head)))
@@ -145,6 +148,9 @@ func (s *scribe) machine() words {
 func (s *scribe) pairsText() string {
 	if s.j.Verdict == gate.Invalid || s.j.Verdict == "" {
 		return pairs(s.run.Declared.Min) + " planned, " + count(s.j.Pairs) + " valid"
+	}
+	if s.j.Spare > 0 {
+		return pairs(s.j.Pairs) + ", " + count(s.j.Spare) + " more measured and not judged"
 	}
 	return pairs(s.j.Pairs)
 }

@@ -10,6 +10,9 @@ import (
 // next is the one sentence that says what to do; a clean pass needs none.
 func (s *scribe) next() []block {
 	var w words
+	if s.run.Kind == record.KindCalibrate && s.judged() {
+		return []block{{kind: bullet, line: words{bold("Next:"), say(" both arms are one build, so what differs is noise: read calibration.json, or "), name("tailgate calibrate --from RUN"), say(".")}}}
+	}
 	switch s.j.Verdict {
 	case gate.Pass:
 		w = s.nextOfPass()

@@ -70,6 +70,8 @@ func (s *scribe) stateCell(r record.Round) words {
 	w := words{say("valid")}
 	v, isVoid := s.void[r.Slot]
 	switch {
+	case !isVoid && s.spare(r):
+		w = words{say("valid, beyond the last look: not judged")}
 	case isVoid:
 		w = words{say("void: "), quote(v.Rule, 40)}
 	case r.State != record.RoundComplete:
@@ -84,12 +86,37 @@ func (s *scribe) stateCell(r record.Round) words {
 	return w
 }
 
+// spare reports whether a round was measured beyond the last look that was reached: its pair is among the last of those that
+// count.
+func (s *scribe) spare(r record.Round) bool {
+	if s.j.Spare == 0 {
+		return false
+	}
+	good := map[int]int{}
+	for _, other := range s.run.Rounds {
+		if _, isVoid := s.void[other.Slot]; !isVoid && other.State == record.RoundComplete {
+			good[other.Pair]++
+		}
+	}
+	later := 0
+	for pair, n := range good {
+		if n == 2 && pair > r.Pair {
+			later++
+		}
+	}
+	return good[r.Pair] == 2 && later < s.j.Spare
+}
+
 // resolution is the visible line on what this session could have seen.
 func (s *scribe) resolution() []block {
 	if len(s.j.Metrics) == 0 || s.j.Pairs == 0 || !s.judged() {
 		return nil
 	}
 	w := words{say("%s, look %d of %d, bounds one-sided at %s", pairs(s.j.Pairs), s.j.Look, max(1, len(s.j.Looks)), limitShare(rounded(1-s.j.Level, 6)))}
+	if u := s.j.Calibration; u != nil && u.Ignored == "" {
+		day, _, _ := strings.Cut(u.Date, "T")
+		w = append(w, say("; spread moderated by the calibration of "), quote(day, 10), say(" (%s, it was ", pairs(u.Pairs)), quote(u.Verdict, 20), say(")"))
+	}
 	var finest, coarsest *gate.Comparison
 	for i, c := range s.j.Metrics {
 		x, ok := c.Resolution.Finite()
@@ -143,11 +170,19 @@ func (s *scribe) noise() []block {
 		if c.Futile {
 			needed += ", no further pair could decide"
 		}
-		g.add(cell("%s", label(c.Key)), cell("%s", shareValue(c.S)), cell("%s", shareValue(c.Resolution)), cell("%s", shareValue(c.MDE80)),
+		g.add(cell("%s", label(c.Key)), cell("%s", spread(c)), cell("%s", shareValue(c.Resolution)), cell("%s", shareValue(c.MDE80)),
 			cell("%s", needed), cell("%s", pairChanges(c)))
 	}
 	note := block{kind: paragraph, line: words{say("s: spread of the pair differences. Resolution: the smallest tolerance that could have passed without a true change. MDE80: the smallest slowdown shown to be over zero in 8 of 10 such sessions.%s", longer)}}
 	return []block{section("Noise and resolution", false, table(g), note)}
+}
+
+// spread is the deviation behind the bounds, and beside it that of the session's own pairs where a calibration moved it.
+func spread(c gate.Comparison) string {
+	if m := c.Moderation; m != nil && !m.Dropped {
+		return shareValue(c.S) + " (own " + share(m.S) + ")"
+	}
+	return shareValue(c.S)
 }
 
 func shareValue(v record.Value) string {

@@ -191,6 +191,7 @@ func (f *File) verdictRules() []rule {
 	return []rule{
 		{"drift.max_base", drift <= 0 || drift > 0.5, drift.String() + " is out of range", "write above 0% and at most 50%"},
 		{"verdict.alpha", v.Alpha <= 0 || v.Alpha > 0.1, v.Alpha.String() + " is out of range", "write above 0% and at most 10%"},
+		{"verdict.calibration", v.Calibration == "", "names no file", "write the path of a calibration.json, or off"},
 		below("telemetry.interval", f.Telemetry.Interval, 200*time.Millisecond),
 	}
 }

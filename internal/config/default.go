@@ -26,7 +26,7 @@ func Default() *File {
 		Cooldown:     Cooldown{Pause: Duration(time.Minute), Limit: Duration(10 * time.Minute)},
 		Tolerance:    DefaultTolerances(),
 		Drift:        Drift{MaxBase: 0.10},
-		Verdict:      Verdict{Alpha: 0.05, FailMargin: "half", Multiplicity: "none", SLOBurden: "not-violated", SLOPreexisting: "warn"},
+		Verdict:      Verdict{Alpha: 0.05, FailMargin: "half", Multiplicity: "none", SLOBurden: "not-violated", SLOPreexisting: "warn", Calibration: "off"},
 		Telemetry:    Telemetry{Interval: Duration(time.Second), ExpectGPU: true},
 	}
 }

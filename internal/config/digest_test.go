@@ -33,7 +33,7 @@ func TestDigestSeesEveryPolicyKey(t *testing.T) {
 		"warmup: {trend: 4%}", "rounds: {max: 6}", "rounds: {max_void: 3}", "conditioning: {base: 0s}", "cooldown: {pause: 0s}",
 		"tolerance: {ttft_p50: 5%}", "tolerance: {ttft_p50: 4%}", "tolerance: {ttft_p50: {absolute: 1ms}}",
 		"tolerance: {ttft_p50: {force: true}}", "drift: {max_base: 5%}", "verdict: {alpha: 1%}", "verdict: {fail_margin: full}", "verdict: {multiplicity: holm}",
-		"verdict: {slo_burden: proven}", "verdict: {slo_preexisting: fail}", "telemetry: {gpu: off}", "telemetry: {interval: 2s}",
+		"verdict: {slo_burden: proven}", "verdict: {slo_preexisting: fail}", "verdict: {calibration: c.json}", "telemetry: {gpu: off}", "telemetry: {interval: 2s}",
 		"telemetry: {nvml: x}", "telemetry: {expect_gpu: false}",
 	} {
 		digest := parse(t, policy+change+"\n").Digest()

@@ -86,6 +86,7 @@ var badFiles = []struct{ name, text, want string }{
 	{"tolerance as a list", "tolerance: {ttft_p50: [5%]}\n", "2:23: tolerance.ttft_p50 is a list, not a percentage; write a number with a percent sign, such as 5% or 0.1%"},
 	{"wide drift", "drift: {max_base: 51%}\n", "2:19: drift.max_base: 51% is out of range; write above 0% and at most 50%"},
 	{"lax alpha", "verdict: {alpha: 20%}\n", "2:18: verdict.alpha: 20% is out of range; write above 0% and at most 10%"},
+	{"calibration without a name", "verdict: {calibration: \"\"}\n", "2:24: verdict.calibration: names no file; write the path of a calibration.json, or off"},
 	{"fast telemetry", "telemetry: {interval: 100ms}\n", "2:23: telemetry.interval: 100ms is too short; the shortest is 200ms"},
 	{"variable name", "target: {env: {MY-VAR: x}}\n", "2:16: target.env.MY-VAR: not the name of a variable; use letters, digits and _"},
 	{"port variable", "arms: {head: {env: {PORT: 80}}}\n", "2:21: arms.head.env.PORT: is set by tailgate; use $PORT in target.start, or fix it with target.port"},

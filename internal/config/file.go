@@ -148,6 +148,7 @@ type Verdict struct {
 	Multiplicity   string  `yaml:"multiplicity" doc:"How a failing metric answers for the others gated beside it: none judges each by itself, holm asks the more of it the more there are." enum:"none|holm"`
 	SLOBurden      string  `yaml:"slo_burden" doc:"Who carries the doubt about an SLO: not-violated lets an SLO at risk pass with a warning, proven makes it inconclusive." enum:"not-violated|proven"`
 	SLOPreexisting string  `yaml:"slo_preexisting" doc:"What an SLO that base breaks too leads to." enum:"warn|fail"`
+	Calibration    string  `yaml:"calibration" doc:"File that tailgate calibrate wrote, relative to the repository. It narrows the bounds of metrics whose noise it knows, and is ignored with a warning when it is older than 14 days, of another machine or workload, or of fewer than 9 pairs. off: none."`
 }
 
 // Telemetry is what is observed of the machine.

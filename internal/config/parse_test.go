@@ -41,7 +41,7 @@ tolerance:
   ttft_p99: {absolute: 5ms, force: true}
   output_tps: {relative: 2%, absolute: 40/s}
 drift:
-verdict: {alpha: 1%, fail_margin: full, multiplicity: holm, slo_burden: proven, slo_preexisting: fail}
+verdict: {alpha: 1%, fail_margin: full, multiplicity: holm, slo_burden: proven, slo_preexisting: fail, calibration: noise/c.json}
 telemetry: {gpu: optional, interval: 500ms, nvml: bin/sensor, expect_gpu: false}
 `
 
@@ -78,7 +78,7 @@ func TestParseReadsEveryKey(t *testing.T) {
 		"ttft_p99":   {Relative: 0.15, Absolute: 5, Force: true, Named: true},
 		"output_tps": {Relative: 0.02, Absolute: 40, Named: true},
 	}
-	want.Verdict = Verdict{Alpha: 0.01, FailMargin: "full", Multiplicity: "holm", SLOBurden: "proven", SLOPreexisting: "fail"}
+	want.Verdict = Verdict{Alpha: 0.01, FailMargin: "full", Multiplicity: "holm", SLOBurden: "proven", SLOPreexisting: "fail", Calibration: "noise/c.json"}
 	want.Telemetry = Telemetry{"optional", Duration(500 * time.Millisecond), "bin/sensor", false}
 	got := parse(t, full)
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(File{})); diff != "" {

@@ -89,6 +89,9 @@ type CalibrationDrift struct {
 
 // CalibratedMetric is the noise of one metric.
 type CalibratedMetric struct {
+	// Median is over all rounds that count, in Unit.
+	Median Value  `json:"median"`
+	Unit   string `json:"unit"`
 	// SD is the standard deviation of pair differences, a log ratio, never under 0.003; RoundSD that of a round, SD/√2. DF
 	// is their degrees of freedom.
 	SD      Value `json:"s_d"`
@@ -99,6 +102,8 @@ type CalibratedMetric struct {
 	// Supported is the smallest tolerance, a fraction, within which an unchanged build passes 99 times in a hundred, rounded
 	// up to half a percent.
 	Supported Value `json:"supported_tolerance"`
+	// Tolerance is what the policy of the time gave the metric, a fraction; n/a when it was not gated.
+	Tolerance Value `json:"tolerance"`
 }
 
 // CalibrationError is one mistake in a calibration, with its place.
@@ -205,7 +210,7 @@ func (c *Calibration) rules() []calibrationRule {
 			calibrationRule{at, !calibratedKey.MatchString(key), "no key of a metric"},
 			calibrationRule{at + ".df", m.DF < 0 || m.DF > c.Pairs-1, fmt.Sprintf("%d is out of range: 0 to one less than pairs", m.DF)},
 			within(at+".s_d", m.SD, 0, 10), within(at+".round_sd", m.RoundSD, 0, 10), within(at+".lag1", m.Lag1, -1.000001, 1.000001),
-			within(at+".supported_tolerance", m.Supported, 0, 1e9),
+			within(at+".supported_tolerance", m.Supported, 0, 1e9), within(at+".tolerance", m.Tolerance, 0, 1e9),
 		)
 	}
 	return rules

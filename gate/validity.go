@@ -123,5 +123,9 @@ func noSteadyState(s suspect) string {
 	if s.Steady.End != "cap" {
 		return ""
 	}
-	return fmt.Sprintf("%s of warm-up without the declared steady state", plural(s.Steady.Windows, "window"))
+	text := plural(s.Steady.Windows, "window") + " of warm-up without the declared steady state"
+	if v, ok := s.Steady.Noise.Finite(); ok && s.Steady.Unattainable {
+		text += fmt.Sprintf("; it is unattainable with windows that vary by %s: lengthen warmup.window", share(v))
+	}
+	return text
 }

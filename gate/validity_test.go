@@ -20,14 +20,18 @@ func TestValidity(t *testing.T) {
 		rule  string
 		says  string
 	}{
-		"clean":                     {func(*record.Round) {}, "", ""},
-		"thermal, one reading":      {func(r *record.Round) { gpu(r).Reasons["thermal_hw"] = 1 }, gate.VoidHWSlowdown, "GPU-a in 1 reading"},
-		"power brake":               {func(r *record.Round) { gpu(r).Reasons["power_brake"] = 3 }, gate.VoidHWSlowdown, "3 readings"},
-		"slowdown once":             {func(r *record.Round) { gpu(r).Reasons["hw_slowdown"], gpu(r).SlowdownRun = 5, 1 }, "", ""},
-		"slowdown twice in a row":   {func(r *record.Round) { gpu(r).Reasons["hw_slowdown"], gpu(r).SlowdownRun = 2, 2 }, gate.VoidHWSlowdown, "2 readings in a row"},
-		"power cap is normal":       {func(r *record.Round) { gpu(r).Reasons["power_cap"] = 100 }, "", ""},
-		"reasons not readable":      {func(r *record.Round) { gpu(r).Reasons, gpu(r).ReasonsNA = nil, "not supported" }, "", ""},
-		"warm-up cap":               {func(r *record.Round) { r.State, r.Steady.End, r.Steady.Windows = record.RoundPartial, "cap", 60 }, gate.VoidNoSteadyState, "60 windows"},
+		"clean":                   {func(*record.Round) {}, "", ""},
+		"thermal, one reading":    {func(r *record.Round) { gpu(r).Reasons["thermal_hw"] = 1 }, gate.VoidHWSlowdown, "GPU-a in 1 reading"},
+		"power brake":             {func(r *record.Round) { gpu(r).Reasons["power_brake"] = 3 }, gate.VoidHWSlowdown, "3 readings"},
+		"slowdown once":           {func(r *record.Round) { gpu(r).Reasons["hw_slowdown"], gpu(r).SlowdownRun = 5, 1 }, "", ""},
+		"slowdown twice in a row": {func(r *record.Round) { gpu(r).Reasons["hw_slowdown"], gpu(r).SlowdownRun = 2, 2 }, gate.VoidHWSlowdown, "2 readings in a row"},
+		"power cap is normal":     {func(r *record.Round) { gpu(r).Reasons["power_cap"] = 100 }, "", ""},
+		"reasons not readable":    {func(r *record.Round) { gpu(r).Reasons, gpu(r).ReasonsNA = nil, "not supported" }, "", ""},
+		"warm-up cap":             {func(r *record.Round) { r.State, r.Steady.End, r.Steady.Windows = record.RoundPartial, "cap", 60 }, gate.VoidNoSteadyState, "60 windows"},
+		"warm-up too noisy": {func(r *record.Round) {
+			r.State, r.Steady.End, r.Steady.Windows = record.RoundPartial, "cap", 60
+			r.Steady.Unattainable, r.Steady.Noise = true, record.Of(0.081)
+		}, gate.VoidNoSteadyState, "vary by 8.1 %"},
 		"started with failures":     {func(r *record.Round) { r.Steady.End = "started_with_failures" }, "", ""},
 		"cut":                       {func(r *record.Round) { r.State, r.Steady.End = record.RoundPartial, "cut" }, "", ""},
 		"out of files":              {func(r *record.Round) { fail(r, record.ClientLimit, 1) }, gate.VoidClientLimit, "1 request"},

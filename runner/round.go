@@ -250,7 +250,7 @@ func (r *round) exercise(ctx context.Context) error {
 
 // warmUp offers the warm-up traffic until the declared rule decides, and reports whether there is a warm server to measure.
 func (r *round) warmUp() (bool, error) {
-	detector := steady.New(r.s.run.Declared.Warmup)
+	detector := steady.New(r.s.run.Declared.Warmup, r.s.joined)
 	var last record.SteadyWindow
 	dead := 0
 	err := r.warm(r.cut, func(w record.SteadyWindow) steady.Decision {
@@ -273,6 +273,7 @@ func (r *round) warmUp() (bool, error) {
 		return decision
 	})
 	r.rd.Steady = detector.Report()
+	r.s.join(r.rd.Slot, r.rd.Steady)
 	if r.rd.Steady.End == "started_with_failures" {
 		r.flag("started_with_failures")
 	}
@@ -300,6 +301,12 @@ func windowText(r record.SteadyReport, w record.SteadyWindow) string {
 	}
 	if l, ok := w.Latency.Finite(); ok {
 		text += fmt.Sprintf(", %.3g ms a token", l)
+	}
+	if r.Joined > 1 {
+		text += fmt.Sprintf(", %d joined into one", r.Joined)
+	}
+	if r.Unattainable {
+		text += ", too noisy for the band"
 	}
 	if w.Failed > 0 {
 		text += fmt.Sprintf(", %d failed", w.Failed)

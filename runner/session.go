@@ -30,6 +30,8 @@ type Session struct {
 	rerun int
 	// longest is the longest that both rounds of a pair took together; 0 before the first.
 	longest record.Instant
+	// joined is how many warm-up windows count as one in every round; 0 until the first warm-up has chosen.
+	joined int
 	// served tells of each arm whether a server of it was ever ready.
 	served map[record.Arm]bool
 	// peak is the largest number of requests in flight while the arms were conditioned; 0 when they were not.
@@ -223,6 +225,21 @@ func (s *Session) measureRound(ctx context.Context, rd record.Round) error {
 		err = ctx.Err()
 	}
 	return err
+}
+
+// join keeps for all rounds what the session's first warm-up chose, and says so where it is not the plain rule.
+func (s *Session) join(slot int, r record.SteadyReport) {
+	if s.joined > 0 || r.End == "cut" && r.Joined == 1 {
+		return
+	}
+	s.joined = r.Joined
+	v, _ := r.Noise.Finite()
+	switch {
+	case r.Unattainable:
+		s.note("unattainable", slot, fmt.Sprintf("warm-up windows vary by %.1f %%, too much for a band of %.3g %%: lengthen warmup.window", 100*v, 100*s.run.Declared.Warmup.Band))
+	case r.Joined > 1:
+		s.note("windows_joined", slot, fmt.Sprintf("warm-up windows vary by %.1f %%: %d of them count as one, in every round", 100*v, r.Joined))
+	}
 }
 
 // incident puts a fact on record that ends a try, a round or the session.

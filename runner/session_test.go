@@ -227,3 +227,45 @@ func TestDeadline(t *testing.T) {
 		})
 	}
 }
+
+// How many warm-up windows count as one is chosen by the session's first warm-up and holds for both arms in every round. One
+// that was cut short before it could choose leaves the choice to the next.
+func TestFirstWarmupChoosesForAll(t *testing.T) {
+	report := func(joined int, end string, unattainable bool) record.SteadyReport {
+		return record.SteadyReport{Joined: joined, End: end, Unattainable: unattainable, Noise: record.Of(0.061)}
+	}
+	tests := map[string]struct {
+		reports []record.SteadyReport
+		want    int
+		note    string
+	}{
+		"the plain rule stays": {[]record.SteadyReport{report(1, "confirmed", false), report(3, "confirmed", false)}, 1, ""},
+		"joined ones stay":     {[]record.SteadyReport{report(3, "confirmed", false), report(2, "confirmed", false)}, 3, "windows_joined"},
+		"cut before it chose":  {[]record.SteadyReport{report(1, "cut", false), report(2, "cap", false)}, 2, "windows_joined"},
+		"cut after it chose":   {[]record.SteadyReport{report(4, "cut", false), report(2, "cap", false)}, 4, "windows_joined"},
+		"unattainable":         {[]record.SteadyReport{report(1, "cap", true)}, 1, "unattainable"},
+		"not chosen yet":       {[]record.SteadyReport{report(1, "cut", false)}, 0, ""},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := NewSession(&Plan{Run: &record.Run{}})
+			s.run.Declared.Warmup.Band = 0.05
+			for slot, r := range tt.reports {
+				s.join(slot, r)
+			}
+			if s.joined != tt.want {
+				t.Errorf("%d windows are joined, want %d", s.joined, tt.want)
+			}
+			said := ""
+			for _, n := range s.run.Notes {
+				said += n.ID
+				if !strings.Contains(n.Text, "6.1 %") {
+					t.Errorf("the note does not say how noisy: %s", n.Text)
+				}
+			}
+			if said != tt.note {
+				t.Errorf("notes %q, want %q", said, tt.note)
+			}
+		})
+	}
+}

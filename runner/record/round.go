@@ -91,6 +91,10 @@ type SteadyReport struct {
 	// Windows is how many warm-up windows were seen; Joined how many are joined into one by the rule (1 if none).
 	Windows int `json:"windows"`
 	Joined  int `json:"joined"`
+	// Noise is the standard deviation of the noisier signal around its line, as a share of its mean, taken where the rule was
+	// not met in time; n/a elsewhere. Unattainable is true when it is too large for the band however many windows are joined.
+	Noise        Value `json:"noise,omitzero"`
+	Unattainable bool  `json:"unattainable,omitempty"`
 	// MetAt and ConfirmedAt number the window (1-based) at which each held; 0 if never.
 	MetAt       int `json:"met_at"`
 	ConfirmedAt int `json:"confirmed_at"`

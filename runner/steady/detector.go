@@ -30,36 +30,60 @@ type Detector struct {
 	rule    record.Warmup
 	windows []record.SteadyWindow
 	report  record.SteadyReport
-	// quiet counts windows since both signals were first confirmed but for failures.
-	quiet int
+	// chosen is true once it is settled how many windows are joined into one.
+	chosen bool
+	// flatAt is the window at which both signals were confirmed but for failures, and have been since; 0 while they are not.
+	flatAt int
 }
 
-// New starts a warm-up under a declared rule.
-func New(rule record.Warmup) *Detector {
-	return &Detector{rule: rule, report: record.SteadyReport{Joined: 1, End: "cut"}}
+// New starts a warm-up under a declared rule. Joined is how many windows count as one, as the session's first warm-up chose it
+// ([record.SteadyReport]); 0 in that first one, which chooses.
+func New(rule record.Warmup, joined int) *Detector {
+	return &Detector{rule: rule, chosen: joined > 0, report: record.SteadyReport{Joined: max(joined, 1), End: "cut"}}
 }
 
-// Observe adds the next window and decides. A window whose signal is n/a breaks every run of steady windows.
+// Observe adds the next window and decides. A window whose signal is n/a breaks every run of steady windows. Where windows are
+// joined, only every so many-th can decide anything.
 func (d *Detector) Observe(w record.SteadyWindow) Decision {
 	d.windows = append(d.windows, w)
-	d.report.Windows = len(d.windows)
+	n := len(d.windows)
+	d.report.Windows = n
 	d.report.Signal = d.windows
+	if n%d.report.Joined == 0 {
+		if decision := d.apply(); decision != Continue {
+			return decision
+		}
+	}
+	if !d.chosen && d.report.MetAt == 0 && n >= d.rule.Windows+d.rule.TrendWindows {
+		d.join()
+	}
+	if d.elapsed() >= d.rule.Cap.Seconds() {
+		d.report.End = "cap"
+		return Capped
+	}
+	return Continue
+}
+
+// apply decides by the windows so far.
+func (d *Detector) apply() Decision {
+	n := len(d.windows)
 	level := d.level(delivered) && d.level(latency)
 	served := d.served()
 	if level && served && d.report.MetAt == 0 {
-		d.report.MetAt = len(d.windows)
+		d.report.MetAt = n
 	}
 	flat := level && d.longEnough() && d.flat(delivered) && d.flat(latency)
 	switch {
-	case flat && served:
-		d.report.ConfirmedAt, d.report.End = len(d.windows), "confirmed"
+	case !flat:
+		d.flatAt = 0
+	case served:
+		d.report.ConfirmedAt, d.report.End = n, "confirmed"
 		return Confirmed
-	case d.failing(flat):
-		d.report.ConfirmedAt, d.report.End = len(d.windows), "started_with_failures"
+	case d.flatAt == 0:
+		d.flatAt = n
+	case n-d.flatAt >= failurePatience:
+		d.report.ConfirmedAt, d.report.End = n, "started_with_failures"
 		return WithFailures
-	case d.elapsed() >= d.rule.Cap.Seconds():
-		d.report.End = "cap"
-		return Capped
 	}
 	return Continue
 }
@@ -67,22 +91,12 @@ func (d *Detector) Observe(w record.SteadyWindow) Decision {
 // Report is the warm-up so far, for round.json.
 func (d *Detector) Report() record.SteadyReport { return d.report }
 
-// failing counts the windows in which only failures kept the rule from confirming.
-func (d *Detector) failing(flat bool) bool {
-	if flat {
-		d.quiet++
-	} else if d.quiet > 0 {
-		d.quiet = 0
-	}
-	return d.quiet > failurePatience
-}
-
 func (d *Detector) elapsed() float64 {
 	return float64(len(d.windows)) * d.rule.Window.Seconds()
 }
 
 func (d *Detector) longEnough() bool {
-	return len(d.windows) >= d.rule.TrendWindows && d.elapsed() >= d.rule.Min.Seconds()
+	return len(d.windows) >= d.rule.TrendWindows*d.report.Joined && d.elapsed() >= d.rule.Min.Seconds()
 }
 
 // signal reads one number of a window.
@@ -91,18 +105,19 @@ type signal func(record.SteadyWindow) (float64, bool)
 func delivered(w record.SteadyWindow) (float64, bool) { return w.Delivered.Finite() }
 func latency(w record.SteadyWindow) (float64, bool)   { return w.Latency.Finite() }
 
-// last returns the signal over the last n windows, or nil when there are fewer or one of them is n/a.
+// last returns the signal over the last n windows, joined ones averaged, or nil when there are fewer or one of them is n/a.
 func (d *Detector) last(n int, s signal) []float64 {
-	if len(d.windows) < n {
+	k := d.report.Joined
+	if len(d.windows) < n*k {
 		return nil
 	}
-	xs := make([]float64, 0, n)
-	for _, w := range d.windows[len(d.windows)-n:] {
+	xs := make([]float64, n)
+	for i, w := range d.windows[len(d.windows)-n*k:] {
 		x, ok := s(w)
 		if !ok {
 			return nil
 		}
-		xs = append(xs, x)
+		xs[i/k] += x / float64(k)
 	}
 	return xs
 }
@@ -122,9 +137,9 @@ func (d *Detector) level(s signal) bool {
 	return true
 }
 
-// served reports whether each of the last windows kept its error rate below the limit.
+// served reports whether each of the last windows, joined or not, kept its error rate below the limit.
 func (d *Detector) served() bool {
-	for _, w := range d.windows[max(0, len(d.windows)-d.rule.Windows):] {
+	for _, w := range d.windows[max(0, len(d.windows)-d.rule.Windows*d.report.Joined):] {
 		if w.Failed > 0 && float64(w.Failed) >= d.rule.MaxErrorRate*float64(w.Requests) {
 			return false
 		}

@@ -68,10 +68,11 @@ var walls = []wall{
 	{"runner/target", []string{"runner/record", "internal/proc"}, "the target needs no dialect: its readiness probe is handed in"},
 	{"runner/telemetry", []string{"runner/record", "internal/proc"}, "sensors are observed, never judged, here"},
 	{"runner/...", []string{"runner/record"}, "the parts of the runner share the record and nothing else"},
+	{"internal/trials", []string{"gate", "gate/stat", "internal/simserver", "runner/record", "runner/workload"}, "the trials run the command from outside and read what it wrote; they measure nothing themselves"},
 	{"internal/...", nil, "config, proc and simserver know nothing of ours"},
 	{"workloads", nil, "embedded files only"},
 	{"e2e", nil, "tests only; test files are exempt"},
-	{"scripts/...", []string{"gate", "internal/config", "internal/simserver", "runner/record", "runner/workload"}, "generators write pages from the tables in the code; the benchmark reads runs and the truth"},
+	{"scripts/...", []string{"gate", "internal/config", "internal/simserver", "internal/trials", "runner/record", "runner/workload"}, "generators write pages from the tables in the code; the benchmark reads runs and the truth; the trials are started from here"},
 }
 
 // foreign says which room alone may import a library.

@@ -24,6 +24,8 @@ type Result struct {
 	// Started is RFC 3339; Seconds the length of the whole session, builds included.
 	Started string  `json:"started"`
 	Seconds float64 `json:"seconds"`
+	// CPU is the processor time of the session and all it started, seconds.
+	CPU float64 `json:"cpu_s"`
 	// Tool is the first 12 hex digits of the tailgate binary's digest; Cores what the machine has; Jobs how many sessions ran at once.
 	Tool  string `json:"tool"`
 	Cores int    `json:"cores"`

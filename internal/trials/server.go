@@ -12,7 +12,7 @@ import (
 	"github.com/tailgate-ci/tailgate/runner/workload"
 )
 
-// The load of every session, and the server under it. 48 busy lanes of 512 never queue, so that a time to the first token is
+// The load of every session, and the server under it. 50 busy lanes of 512 never queue, so that a time to the first token is
 // prefill plus what is left of a decode step: the truth is simple. Prompts are few words and dear ones, because the words cost the
 // load generator time and the price costs the server none.
 const (
@@ -20,7 +20,7 @@ const (
 	span         = 8 * time.Second
 	meanPrompt   = 35   // tokens, lognormal
 	promptSigma  = 0.55 // of the logarithm
-	outputTokens = 6
+	outputTokens = 4
 	slots        = 64 // of the closed loop
 
 	perToken    = 2 * time.Millisecond
@@ -28,7 +28,7 @@ const (
 	typicalTTFT = 68 * time.Millisecond // base's TTFT p50, to size the changes; TestTruth holds it
 
 	measure = 1500 * time.Millisecond
-	window  = 200 * time.Millisecond
+	window  = 150 * time.Millisecond
 
 	stateEnv = "SIM_STATE"
 )

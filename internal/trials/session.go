@@ -50,7 +50,7 @@ func (s Session) Run(ctx context.Context, sc Scenario) (Result, error) {
 	defer cancel()
 	before := readLoad()
 	began := time.Now()
-	text, err := s.tailgate(ctx, dir, repo, "run", "--base", "HEAD~1", "--strategy", "ref", "--out", out)
+	text, spent, err := s.tailgate(ctx, dir, repo, "run", "--base", "HEAD~1", "--strategy", "ref", "--out", out)
 	if ctx.Err() != nil {
 		return Result{}, ctx.Err()
 	}
@@ -62,7 +62,7 @@ func (s Session) Run(ctx context.Context, sc Scenario) (Result, error) {
 		return Result{}, fmt.Errorf("%s: tailgate exited with %d: %s", sc.Name, exit.ExitCode(), tail(text, 2000))
 	}
 	r := Result{
-		Scenario: sc.Name, Started: began.UTC().Format(time.RFC3339), Seconds: round3(time.Since(began).Seconds()),
+		Scenario: sc.Name, Started: began.UTC().Format(time.RFC3339), Seconds: round3(time.Since(began).Seconds()), CPU: round3(spent.Seconds()),
 		Tool: s.Tool, Cores: runtime.NumCPU(), Jobs: s.Jobs, Others: before.others(readLoad()),
 	}
 	if err := r.read(out, sc); err != nil {
@@ -85,7 +85,7 @@ func (s Session) Run(ctx context.Context, sc Scenario) (Result, error) {
 func verdictCode(code int) bool { return code == 1 || code == 3 || code == 4 }
 
 // tailgate runs the binary in repo with an environment of its own.
-func (s Session) tailgate(ctx context.Context, dir, repo string, args ...string) ([]byte, error) {
+func (s Session) tailgate(ctx context.Context, dir, repo string, args ...string) (output []byte, spent time.Duration, err error) {
 	cmd := exec.CommandContext(ctx, s.Binary, args...)
 	cmd.Dir = repo
 	cmd.Env = append(environment(), "XDG_CACHE_HOME="+filepath.Join(dir, "cache"))
@@ -93,7 +93,11 @@ func (s Session) tailgate(ctx context.Context, dir, repo string, args ...string)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 15 * time.Second
-	return cmd.CombinedOutput()
+	output, err = cmd.CombinedOutput()
+	if cmd.ProcessState != nil { // of itself and of all it waited for
+		spent = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	}
+	return output, spent, err
 }
 
 func environment() []string {

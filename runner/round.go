@@ -219,13 +219,13 @@ func (r *round) connect(url string) error {
 }
 
 func (r *round) clientOptions(url string) client.Options {
-	return clientOptions(r.plan.API, url, r.s.run.Declared.Limits, r.plan.Clock)
+	return clientOptions(r.plan.API, url, r.s.run.Declared, r.plan.Clock)
 }
 
-func clientOptions(api API, url string, limits record.Limits, clock record.Clock) client.Options {
+func clientOptions(api API, url string, d record.Declared, clock record.Clock) client.Options {
 	return client.Options{
-		URL: url, Dialect: api.Dialect, Model: api.Model, Header: api.Header, Limits: limits, Clock: clock,
-		Settings: api.Settings, Example: api.Example,
+		URL: url, Dialect: api.Dialect, Model: api.Model, Header: api.Header, Limits: d.Limits, Clock: clock,
+		Settings: api.Settings, Example: api.Example, HTTP2: d.Load.HTTP2,
 	}
 }
 

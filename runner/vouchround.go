@@ -30,6 +30,8 @@ func (r *round) selfTest(ctx context.Context) {
 	switch {
 	case r.plan.Floor == nil && r.s.run.Declared.SelfTest == 0:
 		r.rd.Client.Floor = record.NoFloor("self_test is 0s")
+	case r.s.run.Declared.Load.HTTP2:
+		r.rd.Client.Floor = record.NoFloor("the self-test goes over HTTP/1.1, the load over HTTP/2")
 	case r.plan.Floor == nil:
 		r.rd.Client.Floor = record.NoFloor("no self-test was set up")
 	default:

@@ -15,6 +15,7 @@ import (
 type apiFlags struct {
 	dialect, model string
 	settings       client.Settings
+	http2          bool
 }
 
 // register adds the flags. The help of a setting names the dialects that take it.
@@ -22,6 +23,7 @@ func (fl *apiFlags) register(f *pflag.FlagSet) {
 	s := &fl.settings
 	f.StringVar(&fl.dialect, "dialect", client.Dialects()[0], "the API the server speaks: "+strings.Join(client.Dialects(), ", "))
 	f.StringVar(&fl.model, "model", "", "model name to send (default: the server's first)")
+	f.BoolVar(&fl.http2, "http2", false, "send over HTTP/2, all requests as streams of one connection; stamps are less exact")
 	f.StringVar(&s.Path, "path", "", "path to ask at, when the URL has none (default: the dialect's)")
 	f.StringVar(&s.PerEventTokens, "per-event-tokens", "", "openai-*: ask for tokens per event, by usage or logprobs")
 	f.StringVar(&s.CapField, "cap-field", "", "openai-chat: field that caps the output: max_tokens, max_completion_tokens or both")

@@ -22,7 +22,7 @@ func (l *loading) ask(ctx context.Context) error {
 	}
 	c, err := client.New(client.Options{
 		URL: l.url, Dialect: l.api.Dialect, Model: l.api.Model, Header: l.api.Header, Settings: l.api.Settings, Example: l.api.Example,
-		Limits: l.run.Declared.Limits, Clock: l.clock,
+		Limits: l.run.Declared.Limits, Clock: l.clock, HTTP2: l.fl.http2,
 	})
 	if err != nil {
 		hint := "a server is named like http://127.0.0.1:8000, its dialect with --dialect"
@@ -35,7 +35,11 @@ func (l *loading) ask(ctx context.Context) error {
 	if err := runner.Fits(l.workload, l.run.Declared, l.api, l.url); err != nil {
 		return usage(err, "choose a workload made for that dialect, or another --dialect of "+strings.Join(client.Dialects(), ", "))
 	}
-	fmt.Fprintf(l.app.err, "asking %s for %d answers before anything is measured\n", maskURL(l.url), record.ProbeRequests)
+	over := ""
+	if l.fl.http2 {
+		over = " over HTTP/2"
+	}
+	fmt.Fprintf(l.app.err, "asking %s%s for %d answers before anything is measured\n", maskURL(l.url), over, record.ProbeRequests)
 	l.probe, err = c.Preflight(ctx, l.workload)
 	switch {
 	case ctx.Err() != nil:
@@ -59,13 +63,11 @@ func (l *loading) ask(ctx context.Context) error {
 func (l *loading) refused(model string) error {
 	s := l.probe.Samples[0]
 	err := fmt.Errorf("the server gives no answer: %s: %s", s.Class, s.Detail)
-	probe := "`tailgate probe " + maskURL(l.url) + " --dialect " + l.fl.dialect + "`"
+	probe := "`tailgate probe " + maskURL(l.url) + " --dialect " + l.fl.dialect + l.httpFlag() + "`"
 	hint := "see what comes with " + probe + "; it may be another --dialect"
 	switch s.Class {
-	case record.Dial:
-		hint = "start the server, or mend host and port"
-	case record.TLS:
-		hint = "is it http:// rather than https://, and is its certificate one that this machine trusts?"
+	case record.Dial, record.TLS:
+		hint = l.reachHint(s)
 	case record.Redirect:
 		hint = "redirects are never followed: give the address it points to"
 	case record.HTTP4xx:
@@ -77,6 +79,26 @@ func (l *loading) refused(model string) error {
 	default:
 	}
 	return usage(err, cmp.Or(l.probe.Looks, hint))
+}
+
+// httpFlag is what else a probe like this load needs.
+func (l *loading) httpFlag() string {
+	if l.fl.http2 {
+		return " --http2"
+	}
+	return ""
+}
+
+// reachHint is for a server to which no connection came about.
+func (l *loading) reachHint(s record.Sample) string {
+	switch {
+	case l.fl.http2 && strings.Contains(s.Detail, "HTTP/2"):
+		return "leave --http2 away, or have the server take HTTP/2 (without TLS: with prior knowledge)"
+	case s.Class == record.TLS:
+		return "is it http:// rather than https://, and is its certificate one that this machine trusts?"
+	default:
+		return "start the server, or mend host and port"
+	}
 }
 
 // askHint is for a server that says the request is wrong.

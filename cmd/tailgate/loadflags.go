@@ -77,6 +77,9 @@ func (fl *loadFlags) policy() ([]byte, error) {
 	if fl.maxInFlight != 0 {
 		load = append(load, "max_in_flight: "+strconv.Itoa(fl.maxInFlight))
 	}
+	if fl.http2 {
+		load = append(load, "http2: true")
+	}
 	if len(limits) > 0 {
 		load = append(load, "limits: {"+strings.Join(limits, ", ")+"}")
 	}
@@ -110,7 +113,7 @@ func pairsOf(flag string, pairs []string) ([]string, error) {
 // inFlags turns the words of the file into those of the command line.
 var inFlags = strings.NewReplacer(
 	"load.limits.", "--limit ", "load.max_in_flight", "--max-in-flight", "load.concurrency", "--concurrency", "load.measure", "--measure",
-	"load.think", "--think", "load.self_test", "--self-test", "warmup.windows", "the windows that must agree,", "warmup.trend_windows", "--warmup-trend-windows", "warmup.window", "--warmup-window", "warmup.cap", "--warmup-cap",
+	"load.think", "--think", "load.http2", "--http2", "load.self_test", "--self-test", "warmup.windows", "the windows that must agree,", "warmup.trend_windows", "--warmup-trend-windows", "warmup.window", "--warmup-window", "warmup.cap", "--warmup-cap",
 	"warmup.band", "--warmup-band", "warmup.trend", "--warmup-trend", "slo.", "--slo ", "load.limits", "--limit", "slo:", "--slo:",
 )
 

@@ -64,7 +64,7 @@ func (a *app) probe(ctx context.Context, url string, fl probeFlags) error {
 	}
 	sample, trace, err := client.Once(ctx, client.Options{
 		URL: url, Dialect: fl.api.dialect, Model: fl.api.model, Settings: fl.api.settings, Limits: limits, Clock: record.NewClock(),
-		Header: header, NoStream: fl.noStream,
+		Header: header, NoStream: fl.noStream, HTTP2: fl.api.http2,
 	}, body, !fl.noStream)
 	if err != nil {
 		return usage(err, "a server is named like http://127.0.0.1:8000, its dialect with --dialect")

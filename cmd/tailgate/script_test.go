@@ -52,6 +52,7 @@ func TestScripts(t *testing.T) {
 				cancelCommand(ts, syscall.SIGTERM, gate.ExitTerminated, terminateBudget, args)
 			},
 			"sim":     simServerCommand,
+			"http2":   http2Command,
 			"load":    loadScriptCommand,
 			"dying":   dyingCommand,
 			"freeze":  freezeCommand,

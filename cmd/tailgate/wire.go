@@ -81,7 +81,7 @@ func declare(f *config.File, p gate.Policy, id, gpu string) record.Declared {
 func loadOf(f *config.File) record.Load {
 	l := record.Load{
 		Kind: record.OpenLoop, Dialect: f.Target.Dialect, Model: f.Target.Model,
-		Concurrency: f.Load.Concurrency, MaxInFlight: f.Load.MaxInFlight, Think: time.Duration(f.Load.Think),
+		Concurrency: f.Load.Concurrency, MaxInFlight: f.Load.MaxInFlight, Think: time.Duration(f.Load.Think), HTTP2: f.Load.HTTP2,
 	}
 	if l.Concurrency > 0 {
 		l.Kind = record.ClosedLoop

@@ -41,6 +41,9 @@ func (s *scribe) against() block {
 	}
 	w = append(w, say(" · "))
 	w = append(w, s.machine()...)
+	if s.run.Declared.Load.HTTP2 {
+		w = append(w, say(" · %s", overHTTP2))
+	}
 	w = append(w, say(" · %s", s.pairsText()))
 	if order := s.order(); order != "" {
 		w = append(w, say(", "), name(order))

@@ -44,6 +44,9 @@ func (s *scribe) loaded() *record.Round {
 func (s *scribe) loadAgainst() block {
 	load := s.run.Declared.Load
 	w := append(s.arms(), say(", "), quote(load.Dialect, 40))
+	if load.HTTP2 {
+		w = append(w, say(" over %s", overHTTP2))
+	}
 	if rd := s.loaded(); rd != nil && rd.Server.Model != "" {
 		w = append(w, say(", model "), name(rd.Server.Model))
 	}
@@ -54,6 +57,9 @@ func (s *scribe) loadAgainst() block {
 	w = append(w, say(" · %s, %s measured · ", s.offered(), length(s.measured())))
 	return block{kind: bullet, line: append(w, s.machine()...)}
 }
+
+// overHTTP2 marks what was measured over HTTP/2: its streams wait for each other, and its stamps are less exact.
+const overHTTP2 = "HTTP/2, one connection for all streams"
 
 // offered says how requests are offered.
 func (s *scribe) offered() string {

@@ -23,14 +23,14 @@ var badFiles = []struct{ name, text, want string }{
 	{"tab", "version: 1\nload:\n\tmeasure: 6m\n", "3:1: not YAML: found character '\\t' that cannot start any token"},
 
 	{"unknown section", "loads: {}\n", "2:1: unknown key \"loads\"; did you mean \"load\"? allowed here: version, target, arms, workload, load, warmup, rounds, conditioning, cooldown, slo, tolerance, drift, verdict, telemetry"},
-	{"unknown key", "load: {mesure: 6m}\n", "2:8: load: unknown key \"mesure\"; did you mean \"measure\"? allowed here: scale, measure, concurrency, think, max_in_flight, self_test, limits"},
+	{"unknown key", "load: {mesure: 6m}\n", "2:8: load: unknown key \"mesure\"; did you mean \"measure\"? allowed here: scale, measure, concurrency, think, max_in_flight, http2, self_test, limits"},
 	{"key far from any", "rounds: {quantity: 4}\n", "2:10: rounds: unknown key \"quantity\"; allowed here: min, max, max_void"},
 	{"deep unknown key", "target:\n  ready:\n    route: /health\n", "4:5: target.ready: unknown key \"route\"; allowed here: path, timeout"},
 	{"key of a later version", "telemetry: {sensors: []}\n", "2:13: telemetry: unknown key \"sensors\"; allowed here: gpu, interval, nvml, expect_gpu"},
 	{"hostile key", "\"a\\u001b[31m\\nb\": 1\n", "2:1: unknown key \"a\\x1b[31m\\nb\"; allowed here: version, target, arms, workload, load, warmup, rounds, conditioning, cooldown, slo, tolerance, drift, verdict, telemetry"},
 	{"twice", "workload: a\nload: {}\nworkload: b\n", "4:1: key \"workload\" is given twice; the first is in line 2"},
 	{"twice in flow", "rounds: {min: 4, min: 5}\n", "2:18: rounds: key \"min\" is given twice; the first is in line 2"},
-	{"merge key", "load:\n  <<: {measure: 6m}\n", "3:3: load: unknown key \"<<\"; allowed here: scale, measure, concurrency, think, max_in_flight, self_test, limits"},
+	{"merge key", "load:\n  <<: {measure: 6m}\n", "3:3: load: unknown key \"<<\"; allowed here: scale, measure, concurrency, think, max_in_flight, http2, self_test, limits"},
 	{"anchor", "load: &l {measure: 6m}\n", "2:7: load: anchors, aliases and tags are not read; write the value out"},
 
 	{"duration without unit", "load: {measure: 6}\n", "2:17: load.measure: 6 has no unit; write a number with a unit of ms, s, m or h, such as 250ms, 10s or 6m"},
@@ -42,7 +42,7 @@ var badFiles = []struct{ name, text, want string }{
 	{"slo of throughput", "slo: {output_tps: 1800}\n", "2:19: slo.output_tps: 1800 has no unit; write a number per second, such as 40/s"},
 	{"absolute in the wrong unit", "tolerance: {output_tps: {absolute: 5ms}}\n", "2:36: tolerance.output_tps.absolute: \"5ms\" is not a rate; write a number per second, such as 40/s"},
 
-	{"text for a section", "load: fast\n", "2:7: load is a single value, not a section; write a section with: scale, measure, concurrency, think, max_in_flight, self_test, limits"},
+	{"text for a section", "load: fast\n", "2:7: load is a single value, not a section; write a section with: scale, measure, concurrency, think, max_in_flight, http2, self_test, limits"},
 	{"section for text", "workload: {path: w}\n", "2:11: workload is a section, not text"},
 	{"text for a list", "target: {outputs: bin}\n", "2:19: target.outputs is a single value, not a list; write [one, two]"},
 	{"section in a list", "target: {outputs: [{a: b}]}\n", "2:20: target.outputs[0] is a section, not text; put it in quotes"},

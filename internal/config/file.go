@@ -91,6 +91,7 @@ type Load struct {
 	Concurrency int      `yaml:"concurrency" doc:"Slots of a closed loop: each sends its next request when its last one is over, so that a slow service is asked less and its overload stays hidden. 0: an open loop, which sends by the workload's schedule whatever the service does."`
 	Think       Duration `yaml:"think" doc:"Rest of a closed loop's slot between two requests. Conversations keep the delays of their own."`
 	MaxInFlight int      `yaml:"max_in_flight" doc:"Most requests in flight of an open loop. Waiting for a place counts in every latency, and the round is flagged client_limited. 0: no bound."`
+	HTTP2       bool     `yaml:"http2" doc:"Send requests over HTTP/2, all as streams of one connection: by ALPN for https, with prior knowledge for http. Stamps are less exact than over HTTP/1.1 and the report says so; see load.md."`
 	SelfTest    Duration `yaml:"self_test" doc:"How long the load generator measures its own error, against a server of known truth, before each round: 200ms or more. 0s skips it; the report says so."`
 	Limits      Limits   `yaml:"limits" doc:"The client's own limits on one request; 0s means none. A limit must lie above the SLO it could hide."`
 }

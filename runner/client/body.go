@@ -50,8 +50,8 @@ func (c *Client) verbatim(body []byte, stream bool) *Request {
 	if c.o.Method == http.MethodGet {
 		body = nil
 	}
-	r.bodySHA = sha16(body)
-	r.Wire, r.Body = c.serialise(body, c.path(stream))
+	r.bodySHA, r.path = sha16(body), c.path(stream)
+	r.Wire, r.Body = c.serialise(body, r.path)
 	return r
 }
 

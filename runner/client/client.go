@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,7 +22,9 @@ type Client struct {
 	tlsConfig *tls.Config
 	dial      dialFunc
 	pool      pool
-	model     string
+	// trunk is nil for HTTP/1.1.
+	trunk *trunk
+	model string
 
 	dials, reuses atomic.Int64
 	// attempts counts requests whose writing began; quickest is the shortest dial in ns, 0 before the first.
@@ -85,9 +88,20 @@ func prepare(o Options) (*Client, error) {
 			c.tlsConfig = &tls.Config{MinVersion: tls.VersionTLS12}
 		}
 		c.tlsConfig.NextProtos = []string{"http/1.1"}
+		if o.HTTP2 {
+			c.tlsConfig.NextProtos = []string{protocolHTTP2}
+		}
 		if c.tlsConfig.ServerName == "" {
 			c.tlsConfig.ServerName = to.host
 		}
+	}
+	if o.HTTP2 {
+		for _, stream := range []bool{false, true} {
+			if _, err := url.ParseRequestURI(c.path(stream)); err != nil {
+				return nil, fmt.Errorf("path over HTTP/2: %w", err)
+			}
+		}
+		c.trunk = newTrunk(c)
 	}
 	return c, nil
 }
@@ -98,7 +112,8 @@ func (c *Client) Address() string { return c.to.address }
 // Model is the model name sent with each request, empty when none is.
 func (c *Client) Model() string { return c.model }
 
-// Connections counts the connections dialled and the requests that reused one.
+// Connections counts the connections dialled and the requests that reused one. Over HTTP/2 there is one at a time, and
+// every request but the one that had it dialled reuses it.
 func (c *Client) Connections() (dialled, reused int) {
 	return int(c.dials.Load()), int(c.reuses.Load())
 }
@@ -121,7 +136,12 @@ func (c *Client) dialledIn(d time.Duration) {
 }
 
 // Close closes the idle connections. Requests in flight go on.
-func (c *Client) Close() { c.pool.close() }
+func (c *Client) Close() {
+	c.pool.close()
+	if c.trunk != nil {
+		c.trunk.close()
+	}
+}
 
 // Do sends r once and reads its answer to the end. From [DialAhead] before r.Sched on it holds a connection ready; it
 // writes when the instant of the pick arrives on release, which must have room for it (the pacer must not wait for us).

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/tailgate-ci/tailgate/runner/record"
@@ -27,15 +28,26 @@ func (e *tlsError) Unwrap() error { return e.err }
 
 // dialled is a new connection with the time it took.
 type dialled struct {
-	conn      *conn
-	dial, tls time.Duration
+	conn *conn
+	// carrier is what the exchange's bytes go through: the socket raw, or TLS over it.
+	carrier, raw net.Conn
+	dial, tls    time.Duration
 }
 
-// open dials and, for https, shakes hands, both within the dial limit.
+// open makes a connection for one exchange at a time.
 func (c *Client) open(ctx context.Context) (dialled, error) {
+	got, err := c.reach(ctx)
+	if err == nil {
+		got.conn = newConn(got.carrier, got.raw, c.o.Clock)
+	}
+	return got, err
+}
+
+// reach dials and, for https, shakes hands, both within the dial limit.
+func (c *Client) reach(ctx context.Context) (dialled, error) {
 	if d := c.o.Limits.Dial; d > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, d, fmt.Errorf("no connection within %v", d))
+		ctx, cancel = context.WithTimeoutCause(ctx, d, tooSlow(d))
 		defer cancel()
 	}
 	start := c.o.Clock.Now()
@@ -44,8 +56,8 @@ func (c *Client) open(ctx context.Context) (dialled, error) {
 	if err != nil {
 		return got, because(ctx, err)
 	}
+	got.carrier, got.raw = raw, raw
 	if !c.to.tls {
-		got.conn = newConn(raw, raw, c.o.Clock)
 		return got, nil
 	}
 	secure := tls.Client(raw, c.tlsConfig)
@@ -54,9 +66,16 @@ func (c *Client) open(ctx context.Context) (dialled, error) {
 	got.tls = time.Duration(c.o.Clock.Now() - start)
 	if err != nil {
 		_ = raw.Close()
+		if c.o.HTTP2 && strings.Contains(err.Error(), "no application protocol") {
+			err = fmt.Errorf("the server does not offer HTTP/2: %w", err)
+		}
 		return got, &tlsError{because(ctx, err)}
 	}
-	got.conn = newConn(secure, raw, c.o.Clock)
+	if chosen := secure.ConnectionState().NegotiatedProtocol; c.o.HTTP2 && chosen != protocolHTTP2 {
+		_ = raw.Close()
+		return got, &tlsError{fmt.Errorf("the server does not offer HTTP/2 (it chose %q)", chosen)}
+	}
+	got.carrier = secure
 	return got, nil
 }
 
@@ -102,3 +121,5 @@ func dialOutcome(err error) outcome {
 	}
 	return outcome{record.Dial, detail}
 }
+
+func tooSlow(limit time.Duration) error { return fmt.Errorf("no connection within %v", limit) }

@@ -71,6 +71,10 @@ func (x *exchange) end() {
 }
 
 func (x *exchange) run(release <-chan record.Instant) {
+	if x.c.trunk != nil {
+		x.runStream(release)
+		return
+	}
 	picked := x.waitForDial(release)
 	if x.unsent.class != "" {
 		return
@@ -91,13 +95,18 @@ func (x *exchange) run(release <-chan record.Instant) {
 		err = x.connect(false)
 	}
 	if err != nil {
-		x.unsent = dialOutcome(err)
-		if x.watch.ctx.Err() != nil {
-			x.unsent = outcome{record.Cut, clean(err.Error(), maxDetail)}
-		}
+		x.unconnected(err)
 		return
 	}
 	x.read()
+}
+
+// unconnected is the end of an exchange that came to no connection.
+func (x *exchange) unconnected(err error) {
+	x.unsent = dialOutcome(err)
+	if x.watch.ctx.Err() != nil {
+		x.unsent = outcome{record.Cut, clean(err.Error(), maxDetail)}
+	}
 }
 
 // waitForDial waits until a connection should be sought. It reports whether the pick came first.

@@ -44,6 +44,8 @@ type Explanation struct {
 	Trailing      int64    `json:"trailing_bytes"`
 	Load          *float64 `json:"load_ms"`
 	Flags         []string `json:"flags"`
+	// Protocol is HTTP/2, or left out for HTTP/1.1.
+	Protocol string `json:"protocol,omitempty"`
 	// Looks is a hint at another dialect; left out when there is none.
 	Looks string `json:"looks_like,omitempty"`
 }
@@ -56,6 +58,9 @@ func Explain(s record.Sample, t Trace) Explanation {
 		Source: s.TokensFrom, PayloadEvents: s.PayloadEvents, BadEvents: s.BadEvents, BadUTF8: s.BadUTF8, Trailing: s.TrailingBytes,
 		InterChunk: interChunk(t.Stream), Flags: append([]string{}, s.Flags...), ToolCalls: []ToolCall{},
 		Looks: t.Looks,
+	}
+	if t.HTTP2 {
+		e.Protocol = "HTTP/2"
 	}
 	if s.Status != 0 {
 		e.HTTPStatus = new(s.Status)
@@ -166,6 +171,9 @@ func ProbeText(w io.Writer, s record.Sample, t Trace) error {
 	line("outcome", "%s", strings.TrimSuffix(fmt.Sprintf("%s: %s", e.Outcome, e.Detail), ": "))
 	if e.HTTPStatus != nil {
 		line("status", "%d", *e.HTTPStatus)
+	}
+	if e.Protocol != "" {
+		line("protocol", "%s", e.Protocol)
 	}
 	line("connect", "%s, dial %.2f ms, tls %.2f ms", map[bool]string{true: "reused", false: "new"}[s.Reused], millis(s.DialNS), millis(s.TLSNS))
 	for _, i := range []struct {

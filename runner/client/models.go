@@ -50,7 +50,7 @@ func (c *Client) modelReady(ctx context.Context) error {
 	return nil
 }
 
-// lookUp asks the server for something that is not measured. This is the only place that uses the standard client.
+// lookUp asks the server for something that is not measured. This is the only place that uses the standard client as it is.
 func (c *Client) lookUp(ctx context.Context, method, path, body string) (status int, answer []byte, err error) {
 	transport := &http.Transport{
 		DisableKeepAlives: true,
@@ -60,6 +60,9 @@ func (c *Client) lookUp(ctx context.Context, method, path, body string) (status 
 		},
 	}
 	defer transport.CloseIdleConnections()
+	if c.o.HTTP2 {
+		transport.Protocols = onlyHTTP2()
+	}
 	scheme := "http"
 	if c.to.tls {
 		scheme = "https"

@@ -26,6 +26,8 @@ type Trace struct {
 	// Choices are in order of their index.
 	Choices []Choice
 	Stream  record.Stream
+	// HTTP2 says that the request was sent, or was to be sent, over HTTP/2.
+	HTTP2 bool
 	// Looks is a hint at what else the service may speak, for a request that went wrong; empty when nothing shows it.
 	Looks string
 }
@@ -83,7 +85,7 @@ func (c *Client) once(ctx context.Context, body []byte, stream bool) (record.Sam
 	release <- r.Sched
 	x := c.exchange(ctx, r)
 	x.watch.noProgress = c.o.Limits.NoProgress
-	x.trace = new(Trace)
+	x.trace = &Trace{HTTP2: c.o.HTTP2}
 	x.run(release)
 	s, st := x.conclude()
 	x.trace.Choices, x.trace.Stream, x.trace.Looks = x.ans.report(), st, x.hint(&s)

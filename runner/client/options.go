@@ -35,8 +35,11 @@ type Options struct {
 	Example []byte
 	// NoStream asks for one JSON answer instead of a stream. A turn's own stream parameter wins.
 	NoStream bool
-	// TLS is used for https; nil trusts the system's roots. Its protocols are replaced by http/1.1.
+	// TLS is used for https; nil trusts the system's roots. Its protocols are replaced by http/1.1, or h2 with HTTP2.
 	TLS *tls.Config
+	// HTTP2 sends requests over HTTP/2, all as streams of one connection: for https as ALPN agrees, for http with prior
+	// knowledge. A server that answers in another protocol gets no request. The stamps are less exact; see doc.go.
+	HTTP2 bool
 }
 
 // endpoint is a URL taken apart.

@@ -39,6 +39,9 @@ func (b breach) outcome() outcome {
 	if limit, is := errors.AsType[*limitError](b.err); is {
 		return outcome{record.Timeout, limit.limit}
 	}
+	if f, is := errors.AsType[*streamError](b.err); is {
+		return f.outcome(b.reused)
+	}
 	detail := clean(b.err.Error(), maxDetail)
 	if _, is := errors.AsType[*cancelError](b.err); is {
 		return outcome{record.Cut, detail}

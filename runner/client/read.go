@@ -114,28 +114,30 @@ func (x *exchange) readBody() (clean bool, err error) {
 			return false, x.bodyError(err)
 		}
 		clean = extra == 0
-		x.progress()
+		x.progress(x.conn.last)
 	}
 	x.ans.close(x.conn.last)
 	return clean && x.conn.lo == x.conn.hi, nil
 }
 
 // take hands a stretch of the body on.
-func (x *exchange) take(b []byte) {
+func (x *exchange) take(b []byte) { x.takeAt(b, x.conn.last) }
+
+func (x *exchange) takeAt(b []byte, at mark) {
 	if x.ans.mode == bodyDropped && x.head.status >= 400 && len(x.errorBody) < maxErrorBody {
 		x.errorBody = append(x.errorBody, b[:min(len(b), maxErrorBody-len(x.errorBody))]...)
 	}
-	x.ans.write(b, x.conn.last)
+	x.ans.write(b, at)
 }
 
 // progress moves the limits on after a read.
-func (x *exchange) progress() {
+func (x *exchange) progress(read mark) {
 	if x.ans.payloads > 0 || x.ans.mode == bodyWhole || x.ans.mode == bodyDropped {
 		x.watch.started = true
 	}
 	x.watch.payload = x.ans.last.at
 	if x.ans.over.at.Reached() && !x.watch.grace.Reached() {
-		x.watch.grace = x.conn.last.at + graceTicks
+		x.watch.grace = read.at + graceTicks
 		if x.r.Ended != nil && !x.body.over() {
 			x.settle(x.ans.tally())
 		}

@@ -26,7 +26,7 @@ type Request struct {
 	// Early, when set, lets the releaser write the request.
 	Early *Handover
 	// Wire is head and body as they are written. The head names the server's port, which differs between rounds; Body, a
-	// part of Wire, is equal in all.
+	// part of Wire, is equal in all. Over HTTP/2 the head is put in other words and only Body is written as it is.
 	Wire, Body []byte
 	// Tap, when set, is called on the reading goroutine for each payload event, with the stamp of the event before it (0
 	// for the first) and its own. It must be quick.
@@ -36,8 +36,8 @@ type Request struct {
 	// sample's End, 0 when the answer did not get there; ok says that its class is "ok". It must be quick.
 	Ended func(end record.Instant, ok bool)
 
-	id, conv string
-	turn     int
+	id, conv, path string
+	turn           int
 	// inPlanned and outPlanned are the workload's token counts, 0 when it has none.
 	inPlanned, outPlanned int
 	allowEmpty            bool

@@ -141,6 +141,9 @@ type Load struct {
 	MaxInFlight int `json:"max_in_flight,omitempty"`
 	// Think is how long a slot of a closed loop rests before its next request, ns.
 	Think time.Duration `json:"think_ns,omitempty"`
+	// HTTP2 says that requests are streams of one HTTP/2 connection; false is HTTP/1.1, a connection for each request in
+	// flight.
+	HTTP2 bool `json:"http2,omitempty"`
 	// Dialect is the API spoken, e.g. "openai-chat".
 	Dialect string `json:"dialect"`
 	// Model is the model name sent with each request; empty when the workload sets none.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tailgate-ci/tailgate/runner/client/scripttest"
+	"github.com/tailgate-ci/tailgate/runner/record"
 )
 
 // eventOf is a stream's usual payload event in each dialect, as its servers write it.
@@ -135,6 +136,23 @@ func BenchmarkNDJSON(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// BenchmarkLongEvent reads an answer of 500 KB in one event, in reads of a page, up to the digest of its text.
+func BenchmarkLongEvent(b *testing.B) {
+	body := []byte(`data: {"choices":[{"index":0,"delta":{"content":"` + strings.Repeat("x", copyBytes) + `"}}]}` + "\n\n" + finishEvent + doneEvent)
+	b.ReportAllocs()
+	b.SetBytes(int64(len(body)))
+	parts := scripttest.Cut(body, pageSize)
+	for b.Loop() {
+		a := newAnswer(expectation{stream: true, planned: 8})
+		for i, part := range parts {
+			a.write(part, mark{record.Instant(i + 1), i + 1})
+		}
+		if a.payloads != 1 || !a.over.at.Reached() || a.textSHA() == "" {
+			b.Fatalf("%d payload events, %d bad", a.payloads, a.bad)
+		}
 	}
 }
 

@@ -3,6 +3,8 @@ package client
 import (
 	"bytes"
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"slices"
 )
 
@@ -157,17 +159,28 @@ func (a *answer) appendBytes(to *[]byte, b []byte) {
 	*to = append(*to, b...)
 }
 
-// generated is all output of an answer: per choice reasoning, text, refusal and tool calls, joined as they stand.
-func (a *answer) generated() []byte {
-	var all []byte
+// textSHA is the [sha16] of all output of an answer, "" when there is none: per choice reasoning, text, refusal and tool
+// calls, joined as they stand. A long answer is not copied for it.
+func (a *answer) textSHA() string {
+	all, n := sha256.New(), 0
+	add := func(b []byte) {
+		_, _ = all.Write(b)
+		n += len(b)
+	}
 	for i := range a.choices {
 		c := &a.choices[i]
-		all = append(append(append(all, c.reasoning...), c.text...), c.refusal...)
+		add(c.reasoning)
+		add(c.text)
+		add(c.refusal)
 		for _, t := range c.tools {
-			all = append(append(all, t.name...), t.arguments...)
+			add(t.name)
+			add(t.arguments)
 		}
 	}
-	return all
+	if n == 0 {
+		return ""
+	}
+	return hex.EncodeToString(all.Sum(nil)[:8])
 }
 
 // empty reports whether no choice has output.

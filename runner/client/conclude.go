@@ -24,9 +24,7 @@ func (x *exchange) conclude() (record.Sample, record.Stream) {
 	if s.RequestID == "" {
 		s.RequestID = a.id
 	}
-	if text := a.generated(); len(text) > 0 {
-		s.TextSHA = sha16(text)
-	}
+	s.TextSHA = a.textSHA()
 	x.settle(t)
 	return *s, a.stream(s.Seq, t.perEvent)
 }

@@ -26,13 +26,13 @@ func (p *lines) push(b []byte, handle func(line []byte) bool) (left int, err err
 			return len(b), errEventTooLarge
 		}
 		if end < 0 {
-			p.line = append(p.line, b...)
+			p.line = append(roomFor(p.line, len(b)), b...)
 			return 0, nil
 		}
 		b = b[end+1:]
 		line := stretch
 		if len(p.line) > 0 {
-			p.line = append(p.line, stretch...)
+			p.line = append(roomFor(p.line, len(stretch)), stretch...)
 			line = p.line
 		}
 		more := p.endLine(line, handle)

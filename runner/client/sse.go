@@ -3,7 +3,11 @@ package client
 import (
 	"bytes"
 	"errors"
+	"slices"
 )
+
+// longLine is the length from which a line is not worth copying.
+const longLine = 16 << 10
 
 // maxEvent bounds one event, and whatever else a single answer makes us hold, in bytes.
 const maxEvent = 16 << 20
@@ -35,26 +39,36 @@ type sse struct {
 
 // push takes the next bytes. handle returns false to stop; push then reports how many bytes it did not look at.
 func (p *sse) push(b []byte, handle func(sseEvent) bool) (left int, err error) {
+	// lf is where the next LF of b is, len(b) when there is none, negative when that has to be looked for.
+	lf := -1
 	for len(b) > 0 {
 		if p.swallowLF {
 			p.swallowLF = false
 			if b[0] == '\n' {
-				b = b[1:]
+				b, lf = b[1:], lf-1
 				continue
 			}
 		}
-		end := bytes.IndexAny(b, "\r\n")
-		if end < 0 {
+		if lf < 0 {
+			if lf = bytes.IndexByte(b, '\n'); lf < 0 {
+				lf = len(b)
+			}
+		}
+		end := lf
+		if cr := bytes.IndexByte(b[:lf], '\r'); cr >= 0 {
+			end = cr
+		}
+		if end == len(b) {
 			return 0, p.keep(b)
 		}
 		line := b[:end]
 		p.swallowLF = b[end] == '\r'
-		b = b[end+1:]
+		b, lf = b[end+1:], lf-end-1
 		if err := p.room(len(p.line) + len(line)); err != nil {
 			return len(b), err
 		}
 		if len(p.line) > 0 {
-			p.line = append(p.line, line...)
+			p.line = append(roomFor(p.line, len(line)), line...)
 			line = p.line
 		}
 		more := p.endLine(line, handle)
@@ -83,8 +97,16 @@ func (p *sse) keep(b []byte) error {
 	if err := p.room(len(p.line) + len(b)); err != nil {
 		return err
 	}
-	p.line = append(p.line, b...)
+	p.line = append(roomFor(p.line, len(b)), b...)
 	return nil
+}
+
+// roomFor makes room for n more bytes by doubling: what grows by a read at a time would else be copied over and over.
+func roomFor(b []byte, n int) []byte {
+	if n <= cap(b)-len(b) {
+		return b
+	}
+	return slices.Grow(b, max(n, len(b)))
 }
 
 // room fails when a line of n bytes on top of the event's data would pass the limit. The whole line counts, so that it does
@@ -112,10 +134,16 @@ func (p *sse) endLine(line []byte, handle func(sseEvent) bool) (more bool) {
 	value = bytes.TrimPrefix(value, []byte(" "))
 	switch string(field) {
 	case "data":
-		if p.hasData {
-			p.data = append(p.data, '\n')
+		switch {
+		case p.hasData:
+			p.data = append(append(p.data, '\n'), value...)
+		case len(p.line) > longLine:
+			// The line is the parser's own: it becomes the data, and its buffer that of the lines to come.
+			p.data, p.line = value, p.data[:0]
+		default:
+			p.data = append(p.data, value...)
 		}
-		p.data, p.hasData = append(p.data, value...), true
+		p.hasData = true
 	case "event":
 		p.kind = clean(value, 64)
 	case "error":

@@ -108,6 +108,24 @@ func TestEventLimit(t *testing.T) {
 	}
 }
 
+// A line that came in many reads becomes the data without a copy; what follows it must not write over it.
+func TestLongLinesAreNotWrittenOver(t *testing.T) {
+	long := strings.Repeat("x", 3*longLine)
+	for _, body := range []string{
+		"data: " + long + "\ndata: second\nevent: k\n\ndata: third\n\n",
+		"data: first\ndata: " + long + "\n\ndata: " + long + "\n: comment\n\n",
+		"data: " + long + "\r\r" + "data: " + long + "\revent: " + strings.Repeat("k", longLine) + "\r\r",
+	} {
+		whole, _ := events([]byte(body), 0, 0)
+		for _, piece := range []int{1000, longLine, longLine + 7} {
+			pieces, _ := events([]byte(body), piece, 0)
+			if diff := cmp.Diff(whole, pieces); diff != "" || len(whole) != 2 {
+				t.Errorf("%d events; in pieces of %d: %s", len(whole), piece, diff)
+			}
+		}
+	}
+}
+
 func FuzzSSE(f *testing.F) {
 	for _, s := range loadScripts(f) {
 		if b := s.Body(); len(b) < 64<<10 {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -24,6 +25,9 @@ func (r raw) empty() bool { return len(r) <= len(`""`) }
 func (r raw) appendTo(b []byte) []byte {
 	if r.empty() {
 		return b
+	}
+	if text := r[1 : len(r)-1]; bytes.IndexByte(text, '\\') < 0 && utf8.Valid(text) {
+		return append(b, text...)
 	}
 	// The error says that something was replaced, which is counted elsewhere.
 	b, _ = jsontext.AppendUnquote(b, []byte(r))

@@ -294,7 +294,7 @@ func correct(list []compared, t terms) {
 		c.Futile = c.futility.NoPass && c.futility.NoFail && c.N < t.last
 		strict := t
 		strict.level /= float64(len(list))
-		e := stat.EstimateOf(c.PairD)
+		e := c.moderate(stat.EstimateOf(c.PairD), t.priors)
 		c.settle(e, e.Mean-t.eps(c.T), strict)
 	}
 }

@@ -364,3 +364,14 @@ func TestStoredScheduleStands(t *testing.T) {
 		t.Errorf("an unsound declaration: level %v looks %v", j.Level, j.Looks)
 	}
 }
+
+// A latency of zero, or below, is no latency (scenario of zero samples read as 0 ms): the fastest head there is must not pass.
+func TestZeroIsNoLatency(t *testing.T) {
+	for _, x := range []float64{0, -1} {
+		run := newRun(map[string]values{"e2e_p95": {b4, same(x, 4)}})
+		j := judge(t, run, named("e2e_p95"))
+		want(t, j, gate.Inconclusive, gate.MetricMissing)
+		run = newRun(map[string]values{"e2e_p95": {same(x, 4), same(x, 4)}})
+		want(t, judge(t, run, named("e2e_p95")), gate.Invalid, gate.MetricAbsent)
+	}
+}

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tailgate-ci/tailgate/gate"
 	"github.com/tailgate-ci/tailgate/internal/config"
 	"github.com/tailgate-ci/tailgate/runner/record"
 )
@@ -241,6 +243,13 @@ func TestOverrides(t *testing.T) {
 	o := overrides{workload: "b", rounds: 9, passEnv: []string{"B"}}
 	o.policy(f)
 	own := o.target(f)
+	release := config.Default()
+	if err := (overrides{gate: "release", rounds: 5}).policy(release); err != nil || release.Rounds.Max != 12 || release.Verdict.SLOBurden != "proven" {
+		t.Errorf("a release: %+v, %+v (%v)", release.Rounds, release.Verdict, err)
+	}
+	if err := (overrides{gate: "nightly"}).policy(config.Default()); err == nil || !strings.Contains(err.Error(), `"nightly"`) {
+		t.Errorf("an unknown gate: %v", err)
+	}
 	if f.Workload != "b" || f.Rounds.Min != 9 || f.Rounds.Max != 9 || fmt.Sprint(own.Target.PassEnv) != "[A B]" || len(f.Target.PassEnv) != 1 {
 		t.Errorf("policy %+v, target %+v", f, own.Target)
 	}
@@ -302,5 +311,31 @@ func TestActionPublish(t *testing.T) {
 				t.Errorf("summary %q, %v", summary, err)
 			}
 		})
+	}
+}
+
+// What the verdict was asked for stands in the run, so that judging again asks for the same.
+func TestStoredGate(t *testing.T) {
+	for gateOf, want := range map[string]gate.Burden{"": gate.NotViolated, "release": gate.Proven} {
+		run := &record.Run{Schema: record.Schema, ID: "20260101-000000-00000000", Kind: record.KindRevisions, Status: record.StatusComplete}
+		run.Declared.Policy.Gate = gateOf
+		dir := filepath.Join(t.TempDir(), "run")
+		w, err := record.Create(dir, run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(w.Save(run), w.Close(), os.WriteFile(filepath.Join(dir, "policy.yaml"), []byte("version: 1\n"), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		s, err := openStored(dir, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.policy.Burden != want {
+			t.Errorf("asked for %q: burden %s, want %s", gateOf, s.policy.Burden, want)
+		}
+		if err := s.folder.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -210,6 +210,7 @@ func (c *comparison) planned(notes []string) *record.Run {
 		Fidelity:    c.workload.Fidelity(),
 	}
 	run.Declared.Policy.Commit, run.Declared.Policy.Path, run.Declared.Policy.First = c.policy.commit, c.policy.path, c.policy.first
+	run.Declared.Policy.Gate = c.over.gate
 	for name, rev := range map[record.Arm]build.Revision{record.Base: c.revisions.Base, record.Head: c.revisions.Head} {
 		info := &record.ArmInfo{
 			Ref: rev.Ref, Commit: rev.Commit, Strategy: rev.Strategy, Ahead: rev.Ahead, Subject: rev.Subject,

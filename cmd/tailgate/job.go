@@ -46,7 +46,7 @@ func (a *app) jobComparison(ctx context.Context, j jobRequest) (*comparison, err
 		app: a, repo: repo, out: j.inputs.OutputDir, args: []string{"action", "run"}, progress: a.err,
 		runner: record.Runner{Name: j.job.RunnerName, URL: j.job.URL()},
 		over: overrides{
-			workload: j.inputs.Workload, digest: j.inputs.WorkloadDigest, rounds: j.inputs.Rounds, passEnv: j.inputs.ServiceEnv,
+			gate: j.inputs.Gate, workload: j.inputs.Workload, digest: j.inputs.WorkloadDigest, rounds: j.inputs.Rounds, passEnv: j.inputs.ServiceEnv,
 		},
 	}
 	if j.event.Pull != nil {

@@ -9,6 +9,8 @@ import (
 
 // overrides are what a CI job or a command line puts over .tailgate.yaml. The zero value leaves the file as it is.
 type overrides struct {
+	// gate is what the verdict is for, in the words of the file's gate; empty leaves the file's.
+	gate string
 	// workload replaces the file's, a path inside the repository; it is read from the commit the file came from. digest is
 	// what the workload must have, "sha256:" and 64 hex.
 	workload, digest string
@@ -20,6 +22,10 @@ type overrides struct {
 
 // policy changes what both arms are judged by. The error is of usage: a number of pairs that no session can have.
 func (o overrides) policy(f *config.File) error {
+	if o.gate != "" && o.gate != config.PullRequest && o.gate != config.Release {
+		return usage(fmt.Errorf("gate %q is not known", o.gate), "write "+config.PullRequest+" or "+config.Release)
+	}
+	f.For(o.gate)
 	if o.workload != "" {
 		f.Workload = o.workload
 	}

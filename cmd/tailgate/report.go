@@ -96,6 +96,9 @@ func openStored(dir, policy string) (*stored, error) {
 	if err != nil {
 		return nil, usage(err, "")
 	}
+	if policy == "" {
+		f.For(folder.Run().Declared.Policy.Gate)
+	}
 	s := &stored{folder, policyOf(f, folder.Run().Declared.Telemetry.GPU)}
 	if policy == "" {
 		// Inputs of an action may have replaced values of the stored file; the run knows what was declared in the end.

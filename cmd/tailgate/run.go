@@ -56,6 +56,7 @@ The exit code is the verdict: 0 pass, 1 fail, 2 usage, 3 inconclusive, 4 invalid
 	f.StringVar(&head, "head", "", "head ref (default: HEAD)")
 	f.StringVar(&strategy, "strategy", "merge-base", "merge-base: base is where head branched off; ref: base as it stands")
 	f.StringVar(&file, "config", ".tailgate.yaml", "the configuration, relative to the repository")
+	f.StringVar(&over.gate, "gate", "", "what the verdict is for, pr or release, instead of the file's: a release is to be shown to hold")
 	f.IntVar(&over.rounds, "rounds.min", 0, "pairs at the first look, 3 to 12, instead of the file's; 3 is provisional")
 	f.IntVar(&over.most, "rounds.max", 0, "pairs at the last look, instead of the file's")
 	f.DurationVar(&timeout, "timeout", 0, "begin no pair that would not be over by then; what was measured is judged (default: no limit)")

@@ -32,6 +32,8 @@ type Inputs struct {
 	// Workload overrides the workload of the file, a path inside the repository. WorkloadDigest is "sha256:" and 64 hex: the
 	// workload must have it.
 	Workload, WorkloadDigest string
+	// Gate is "pr" or "release", what the verdict is for; a release needs WorkloadDigest.
+	Gate string
 	// Rounds is the smallest number of pairs, 3 to 12; 0 leaves it to the file.
 	Rounds  int
 	Comment CommentMode
@@ -67,6 +69,7 @@ var (
 	keyPattern    = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 	notKey        = regexp.MustCompile(`[^a-z0-9]+`)
 	digestPattern = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+	gatePattern   = regexp.MustCompile(`^(pr|release)$`)
 	namePattern   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 )
 
@@ -80,11 +83,15 @@ func ReadInputs(lookup func(string) (string, bool), job Job) (Inputs, error) {
 		BaseRef:  r.text("base-ref"),
 		HeadRef:  r.text("head-ref"),
 		Workload: r.path("workload", ""),
+		Gate:     r.match("gate", gatePattern, "pr or release"),
 		Rounds:   r.number("rounds", minRounds, maxRounds),
 		Comment:  CommentMode(r.enum("comment", string(CommentAuto), string(CommentAlways), string(CommentNever))),
 		Key:      r.key("comment-key", job),
 	}
 	in.WorkloadDigest = r.match("workload-digest", digestPattern, "sha256: and 64 hexadecimal digits")
+	if in.Gate == "release" && in.WorkloadDigest == "" {
+		r.refuse("workload-digest", "", "the workload's digest, which gate: release asks for")
+	}
 	in.OutputDir = r.outputDir(job, in.Key)
 	in.ServiceEnv = r.names("service-env")
 	return in, r.err

@@ -58,6 +58,8 @@ func TestReadInputsRefuses(t *testing.T) {
 		{"workload", ".."},
 		{"workload-digest", "sha256:abc"},
 		{"workload-digest", strings.Repeat("0a", 32)},
+		{"gate", "nightly"},
+		{"gate", "Release"},
 		{"rounds", "2"},
 		{"rounds", "13"},
 		{"rounds", "4.5"},
@@ -83,6 +85,23 @@ func TestReadInputsRefuses(t *testing.T) {
 		bad, ok := errors.AsType[*InputError](err)
 		if !ok || bad.Name != tt.name || hasControl(err.Error()) {
 			t.Errorf("%s: %q: error %v", tt.name, tt.value, err)
+		}
+	}
+}
+
+// A release is judged by a workload that nobody can change beside it.
+func TestReleaseNeedsTheDigest(t *testing.T) {
+	digest := "sha256:" + strings.Repeat("0a", 32)
+	for _, tt := range []struct {
+		gate, digest string
+		fine         bool
+	}{{"release", "", false}, {"release", digest, true}, {"pr", "", true}, {"", "", true}} {
+		in, err := ReadInputs(lookupIn(map[string]string{"INPUT_GATE": tt.gate, "INPUT_WORKLOAD_DIGEST": tt.digest}), inputJob())
+		if (err == nil) != tt.fine || in.Gate != tt.gate {
+			t.Errorf("%+v: gate %q, error %v", tt, in.Gate, err)
+		}
+		if err != nil && !strings.Contains(err.Error(), "workload-digest") {
+			t.Errorf("the error does not name the input: %v", err)
 		}
 	}
 }

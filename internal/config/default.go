@@ -7,6 +7,7 @@ import "time"
 func Default() *File {
 	return &File{
 		Version: Version,
+		Gate:    PullRequest,
 		Target: Target{
 			BuildTimeout: Duration(30 * time.Minute),
 			Ready:        Ready{Timeout: Duration(10 * time.Minute)},
@@ -31,6 +32,31 @@ func Default() *File {
 	}
 }
 
+// What a verdict is for: the values of gate.
+const (
+	PullRequest = "pr"
+	Release     = "release"
+)
+
+// presetOf is what the gate sets where the file writes nothing: what is shipped is shown to hold, where a pull request is only
+// not shown to break.
+func presetOf(gate string) (mostRounds int, v Verdict) {
+	if gate == Release {
+		return maxPairs, Verdict{FailMargin: "full", SLOBurden: "proven", SLOPreexisting: "fail"}
+	}
+	d := Default()
+	return d.Rounds.Max, d.Verdict
+}
+
+// For sets what the verdict is for in place of the file's own gate, and with it the defaults of keys that the file does not
+// write. An empty one leaves the file as it is.
+func (f *File) For(gate string) {
+	if gate != "" {
+		f.Gate = gate
+		f.derive()
+	}
+}
+
 // derive sets the defaults that depend on other keys, for keys the file did not set.
 func (f *File) derive() {
 	if !f.policy.has("load.limits.drain") && f.Load.Limits.Total > 0 {
@@ -39,7 +65,17 @@ func (f *File) derive() {
 	if !f.policy.has("rounds.max_void") {
 		f.Rounds.MaxVoid = max(2, f.Rounds.Min/2)
 	}
+	most, v := presetOf(f.Gate)
 	if !f.policy.has("rounds.max") {
-		f.Rounds.Max = max(f.Rounds.Max, min(f.Rounds.Min, maxPairs))
+		f.Rounds.Max = max(most, min(f.Rounds.Min, maxPairs))
+	}
+	if !f.policy.has("verdict.fail_margin") {
+		f.Verdict.FailMargin = v.FailMargin
+	}
+	if !f.policy.has("verdict.slo_burden") {
+		f.Verdict.SLOBurden = v.SLOBurden
+	}
+	if !f.policy.has("verdict.slo_preexisting") {
+		f.Verdict.SLOPreexisting = v.SLOPreexisting
 	}
 }

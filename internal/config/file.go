@@ -7,6 +7,7 @@ const Version = 1
 // A File is not changed after Parse and may then be read concurrently.
 type File struct {
 	Version      int          `yaml:"version" doc:"Version of this format. Required; always 1."`
+	Gate         string       `yaml:"gate" doc:"What the verdict is for, which sets the defaults of keys that are not written. pr: a pull request. release: rounds.max 12, verdict.fail_margin full, verdict.slo_burden proven, verdict.slo_preexisting fail." enum:"pr|release"`
 	Target       Target       `yaml:"target" doc:"How the service is built, started and stopped."`
 	Arms         Arms         `yaml:"arms" doc:"What differs between the arms when one build is compared with itself under a switch. Without it two revisions are compared."`
 	Workload     string       `yaml:"workload" doc:"Folder of the workload that is replayed, relative to the repository."`

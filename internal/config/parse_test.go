@@ -182,3 +182,39 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// What the verdict is for sets the defaults of keys that are not written, and no others.
+func TestGate(t *testing.T) {
+	pr := Verdict{FailMargin: "half", SLOBurden: "not-violated", SLOPreexisting: "warn"}
+	release := Verdict{FailMargin: "full", SLOBurden: "proven", SLOPreexisting: "fail"}
+	tests := map[string]struct {
+		text, as string
+		max      int
+		want     Verdict
+	}{
+		"unset":                   {"", "", 8, pr},
+		"pr":                      {"gate: pr\n", "", 8, pr},
+		"release":                 {"gate: release\n", "", 12, release},
+		"release, written keys":   {"gate: release\nrounds: {max: 6}\nverdict: {fail_margin: half}\n", "", 6, Verdict{FailMargin: "half", SLOBurden: "proven", SLOPreexisting: "fail"}},
+		"release, other keys":     {"gate: release\nrounds: {min: 5}\nverdict: {alpha: 1%}\n", "", 12, release},
+		"pr asked as release":     {"", Release, 12, release},
+		"release asked as pr":     {"gate: release\n", PullRequest, 8, pr},
+		"asked, with a key":       {"verdict: {slo_burden: not-violated}\n", Release, 12, Verdict{FailMargin: "full", SLOBurden: "not-violated", SLOPreexisting: "fail"}},
+		"a longest first look":    {"rounds: {min: 10}\n", "", 10, pr},
+		"the same in other words": {"gate: release\n", Release, 12, release},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			f := parse(t, "version: 1\n"+tt.text)
+			before := f.Digest()
+			f.For(tt.as)
+			got := Verdict{FailMargin: f.Verdict.FailMargin, SLOBurden: f.Verdict.SLOBurden, SLOPreexisting: f.Verdict.SLOPreexisting}
+			if got != tt.want || f.Rounds.Max != tt.max {
+				t.Errorf("%+v with at most %d rounds, want %+v with %d", got, f.Rounds.Max, tt.want, tt.max)
+			}
+			if asked := name == "pr asked as release" || name == "release asked as pr" || name == "asked, with a key"; (f.Digest() != before) != asked {
+				t.Error("the digest must tell policies apart, and only them")
+			}
+		})
+	}
+}

@@ -177,6 +177,8 @@ type PolicyRef struct {
 	// Commit is the commit the policy was read from; empty for a file of the working tree.
 	Commit string `json:"commit,omitempty"`
 	Path   string `json:"path"`
+	// Gate is what the verdict was asked for in place of the policy's own gate: "pr", "release", or empty.
+	Gate string `json:"gate,omitempty"`
 	// First is true when the target branch had no policy and head's own was used.
 	First bool `json:"first,omitempty"`
 }

@@ -16,15 +16,22 @@ import (
 // tree is the worktree of an arm. Both paths are equally long: path and environment size must not differ between arms. One
 // build has one worktree.
 func (c *comparison) tree(name record.Arm) string {
-	if c.oneBuild() {
-		name = record.Head
+	if one, ok := c.oneBuild(); ok {
+		name = one
 	}
 	return filepath.Join(c.trees, string(name))
 }
 
-// oneBuild reports whether both arms start the same build: with a switch, or as it is.
-func (c *comparison) oneBuild() bool {
-	return c.run.Kind == record.KindSwitch || c.run.Kind == record.KindCalibrate
+// oneBuild is the arm whose build both arms start, with a switch or as it is; false where each has its own.
+func (c *comparison) oneBuild() (record.Arm, bool) {
+	switch c.run.Kind {
+	case record.KindSwitch:
+		return record.Head, true
+	case record.KindCalibrate:
+		return record.Base, true
+	default:
+		return "", false
+	}
 }
 
 // buildArms builds base, then head, and compares what came out. It reports whether there is something to measure; a build
@@ -34,8 +41,9 @@ func (c *comparison) buildArms(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	names := []record.Arm{record.Base, record.Head}
-	if c.oneBuild() {
-		names = names[1:]
+	one, shared := c.oneBuild()
+	if shared {
+		names = []record.Arm{one}
 	}
 	for _, name := range names {
 		ok, err := c.buildArm(ctx, name)
@@ -44,8 +52,9 @@ func (c *comparison) buildArms(ctx context.Context) (bool, error) {
 		}
 	}
 	base, head := c.run.Arms.Base, c.run.Arms.Head
-	if c.oneBuild() {
-		base.Build = head.Build
+	if shared {
+		base.Build = c.run.Arms.Get(one).Build
+		head.Build = base.Build
 	}
 	for _, name := range []record.Arm{record.Base, record.Head} {
 		a, info := c.arms[name], c.run.Arms.Get(name)

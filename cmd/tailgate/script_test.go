@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -60,7 +61,11 @@ func TestScripts(t *testing.T) {
 			"gone":    goneCommand,
 			"golden":  goldenCommand,
 			"runjson": runJSONCommand,
-			"replace": replaceCommand,
+			"looks":   looksCommand,
+
+			"provisional": provisionalCommand,
+			"calibration": calibrationCommand,
+			"replace":     replaceCommand,
 		},
 		Condition: func(cond string) (bool, error) {
 			if cond == "namespaces" {
@@ -306,4 +311,50 @@ func replaceCommand(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Fatalf("%s does not contain %q:\n%s", args[0], from, text)
 	}
 	ts.Check(os.WriteFile(path, []byte(strings.Replace(string(text), from, to, 1)), 0o644))
+}
+
+// looksCommand prints what a run declared before its first round: `looks DIR`.
+func looksCommand(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: looks DIR")
+	}
+	f, err := record.Open(ts.MkAbs(args[0]))
+	ts.Check(err)
+	d := f.Run().Declared
+	looks := make([]string, len(d.Looks))
+	for i, n := range d.Looks {
+		looks[i] = strconv.Itoa(n)
+	}
+	fmt.Fprintf(ts.Stdout(), "looks %s\nlevel %v\norder %d\n", strings.Join(looks, ","), d.Level, len(d.Order))
+}
+
+// provisionalCommand wants the line of three pairs in the report of a run that was judged, and only there: `provisional DIR`.
+func provisionalCommand(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: provisional DIR")
+	}
+	dir := ts.MkAbs(args[0])
+	var j gate.Judgement
+	text, err := os.ReadFile(filepath.Join(dir, "judgement.json"))
+	ts.Check(err)
+	ts.Check(json.Unmarshal(text, &j))
+	report, err := os.ReadFile(filepath.Join(dir, "report.txt"))
+	ts.Check(err)
+	said := regexp.MustCompile(`(?m)^3 pairs: provisional\. Smallest slowdown detectable here: [0-9.]+ %`).Match(report)
+	// A machine too busy for three valid pairs judges none, which is no fault of the line.
+	if want := j.Look == 1; j.Provisional != want || said != want {
+		ts.Fatalf("look %d, provisional %v, said %v:\n%s", j.Look, j.Provisional, said, report)
+	}
+}
+
+// calibrationCommand writes a sound calibration of another machine: `calibration FILE`.
+func calibrationCommand(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: calibration FILE")
+	}
+	ts.Check(record.WriteCalibration(ts.MkAbs(args[0]), &record.Calibration{
+		Schema: record.CalibrationSchema, Run: "elsewhere", Date: time.Now(), Pairs: 9, Planned: 9, Measure: time.Second, Level: 0.05, MaxPairs: 3,
+		Verdict: "pass", Workload: record.CalibratedWorkload{Digest: "sha256:" + strings.Repeat("7", 64)}, GPUs: []record.CalibratedGPU{},
+		Metrics: map[string]record.CalibratedMetric{"ttft_p50": {SD: record.Of(0.01), DF: 8}},
+	}))
 }

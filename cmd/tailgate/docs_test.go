@@ -37,7 +37,8 @@ func TestExitCodePage(t *testing.T) {
 	fmt.Fprint(&b, "\n`tailgate demo` exits 0 when its scenario's verdict came out, whatever that verdict is. `tailgate probe` exits 0 when the request was\n"+
 		"ok and 1 when it was not. `tailgate selftest` exits 0 when it ran; with `--check` 1 when a target was missed, 3 when one could not\n"+
 		"be measured. `tailgate load` without `--slo` exits 0 when it measured, 1 when no request succeeded; with limits its code is a\n"+
-		"verdict: 0 all are shown to hold, 1 one is broken, 3 too few requests to tell, 4 the round does not count.\n")
+		"verdict: 0 all are shown to hold, 1 one is broken, 3 too few requests to tell, 4 the round does not count. `tailgate calibrate` exits 0\n"+
+		"when it wrote a calibration, whatever that says, and 4 when it could not.\n")
 	path := filepath.Join("..", "..", "docs", "exit-codes.md")
 	if *update {
 		if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {

@@ -3,6 +3,7 @@ package report
 import (
 	"io"
 	"math"
+	"strings"
 
 	"github.com/tailgate-ci/tailgate/gate"
 	"github.com/tailgate-ci/tailgate/runner/record"
@@ -85,6 +86,8 @@ func nextOfCalibration(c *record.Calibration, findings []gate.Finding) block {
 		seen[f.ID] = true
 	}
 	switch {
+	case c.Verdict == string(gate.Invalid):
+		w = append(w, say("%s", remedy(c.Reason)))
 	case seen[gate.RoundsRemember]:
 		w = append(w, say("lengthen cooldown.pause and calibrate again: rounds are not independent yet."))
 	case seen[gate.ToleranceUnsupported]:
@@ -107,17 +110,24 @@ func noiseTable(c *record.Calibration) *grid {
 	}
 	for _, key := range gated(c) {
 		m := c.Metrics[key]
-		lag := missing(m.Lag1.Reason())
+		tolerance, _ := m.Tolerance.Finite()
+		supported, ok := m.Supported.Finite()
+		if !ok {
+			// The reason stands once; the other cells would only repeat it.
+			none := cell("-")
+			g.add(cell("%s", label(key)), cell("%s", value(m.Median, m.Unit, "")), none, none, none, none, cell("%s", limitShare(tolerance)))
+			continue
+		}
+		lag := "-"
 		if x, ok := m.Lag1.Finite(); ok {
 			lag = signed(x, 2)
 		}
-		tolerance, _ := m.Tolerance.Finite()
-		shown := cell("%s", limitShare(tolerance))
-		if supported, ok := m.Supported.Finite(); ok && tolerance < supported-1e-9 {
-			shown = cell("%s, too fine", limitShare(tolerance))
+		shown := limitShare(tolerance)
+		if tolerance < supported-1e-9 {
+			shown += ", too fine"
 		}
 		g.add(cell("%s", label(key)), cell("%s", value(m.Median, m.Unit, "")), cell("%s", deviation(m.RoundSD)), cell("%s", deviation(m.SD)),
-			cell("%s", lag), cell("%s", supportedText(m.Supported)), shown)
+			cell("%s", lag), cell("%s", limitShare(rounded(supported, 6))), cell("%s", shown))
 	}
 	return g
 }
@@ -131,20 +141,12 @@ func deviation(v record.Value) string {
 	return share(math.Expm1(x))
 }
 
-func supportedText(v record.Value) string {
-	x, ok := v.Finite()
-	if !ok {
-		return missing(v.Reason())
-	}
-	return limitShare(rounded(x, 6))
-}
-
 // supportLine says what a supported tolerance means, and how much more is in the file.
 func supportLine(c *record.Calibration) block {
 	w := words{say("Supported: the smallest tolerance within which an unchanged build passes 99 times in 100, in comparisons of at most %s with bounds at %s.",
 		pairs(c.MaxPairs), limitShare(rounded(1-c.Level, 6)))}
 	if more := len(c.Metrics) - len(gated(c)); more > 0 {
-		w = append(w, say(" %d more metrics, not gated, are in calibration.json.", more))
+		w = append(w, say(" What is not gated is in calibration.json too (%d).", more))
 	}
 	return block{kind: paragraph, line: w}
 }
@@ -159,9 +161,12 @@ func machineLine(c *record.Calibration) block {
 	if x, ok := c.Drift.Change.Finite(); ok {
 		drift = signed(x*100, 1) + " % in " + label(c.Drift.Metric) + " over the session"
 	}
-	effect := value(c.Drift.SlotEffect, "", "")
+	effect := "cannot be told from the first (" + inert(c.Drift.SlotEffect.Reason(), nameCap) + ")"
 	if x, ok := c.Drift.SlotEffect.Finite(); ok {
-		effect = signed(math.Expm1(x)*100, 1) + " %"
+		effect = "is " + fixed(math.Abs(math.Expm1(x))*100, 1) + " % slower than the first"
+		if x < 0 {
+			effect = strings.Replace(effect, "slower", "faster", 1)
+		}
 	}
-	return block{kind: bullet, line: append(w, say(". The machine drifted %s; the second round of a pair is %s slower.", drift, effect))}
+	return block{kind: bullet, line: append(w, say(". The machine drifted %s; the second round of a pair %s.", drift, effect))}
 }

@@ -52,8 +52,11 @@ func (s *scribe) rest() words {
 		fact = s.openFact()
 	case gate.Invalid:
 		fact, end = s.invalidFact(), disclaimer
-		if load {
+		switch {
+		case load:
 			end = loadDisclaimer
+		case s.run.Kind == record.KindCalibrate:
+			end = ""
 		}
 	default:
 		fact = words{say("nothing was judged")}

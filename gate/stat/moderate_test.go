@@ -2,6 +2,7 @@ package stat_test
 
 import (
 	"math"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/tailgate-ci/tailgate/gate/stat"
@@ -85,6 +86,44 @@ func TestLag1(t *testing.T) {
 	} {
 		if got, ok := stat.Lag1(tt.d); ok != tt.ok || !near(got, tt.want, 1e-12) {
 			t.Errorf("%s: %v, %v, want %v, %v", tt.name, got, ok, tt.want, tt.ok)
+		}
+	}
+}
+
+// passing is the share of sessions at looks of 4, 6 and 8 pairs that pass although head is slower by exactly the tolerance,
+// where the true deviation is sd and the prior's was calibrated as a share of it.
+func passing(sessions int, share float64) float64 {
+	rng := rand.New(rand.NewPCG(14, 5))
+	const sd, tol = 0.02, 0.04879
+	passed := 0
+	for range sessions {
+		var d [8]float64
+		for i := range d {
+			d[i] = tol + sd*rng.NormFloat64()
+		}
+		for _, n := range stat.Looks(4, 8) {
+			e, _ := stat.EstimateOf(d[:n]).Moderate(stat.PriorMargin*share*sd, stat.PriorDF)
+			if e.Bounds(stat.Level(4, 3)).U <= tol {
+				passed++
+				break
+			}
+		}
+	}
+	return float64(passed) / float64(sessions)
+}
+
+// What a calibration may cost: with the right one fewer slowdowns pass than without, with one at half the true deviation
+// 9 to 10 % do (docs/calibrate.md).
+func TestPriorKeepsItsPromise(t *testing.T) {
+	const sessions = 20_000
+	for _, tt := range []struct{ share, low, high float64 }{
+		// A share of 0 is no prior.
+		{0, 0.04, 0.06}, {1, 0.01, 0.03}, {0.5, 0.08, 0.11},
+	} {
+		if got := passing(sessions, tt.share); got < tt.low || got > tt.high {
+			t.Errorf("calibrated at %v of the truth: %.4f pass at the tolerance, want %v to %v", tt.share, got, tt.low, tt.high)
+		} else {
+			t.Logf("calibrated at %v of the truth: %.4f pass", tt.share, got)
 		}
 	}
 }

@@ -263,7 +263,7 @@ func (r *round) warmUp() (bool, error) {
 			r.rd.Phases.Confirmed = now
 		}
 		last = w
-		r.say("warmup", windowText(report, last))
+		r.say("warmup", windowText(report, last, detector.Lacks()))
 		if dead++; w.Failed == 0 || gaveOutput(w) {
 			dead = 0
 		}
@@ -294,7 +294,7 @@ func gaveOutput(w record.SteadyWindow) bool {
 	return ok && delivered > 0
 }
 
-func windowText(r record.SteadyReport, w record.SteadyWindow) string {
+func windowText(r record.SteadyReport, w record.SteadyWindow, lacks string) string {
 	text := fmt.Sprintf("window %d", r.Windows)
 	if d, ok := w.Delivered.Finite(); ok {
 		text += fmt.Sprintf(", delivered %.0f %%", 100*d)
@@ -310,6 +310,9 @@ func windowText(r record.SteadyReport, w record.SteadyWindow) string {
 	}
 	if w.Failed > 0 {
 		text += fmt.Sprintf(", %d failed", w.Failed)
+	}
+	if lacks != "" {
+		text += ": " + lacks
 	}
 	return text
 }

@@ -1,6 +1,7 @@
 package steady
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/tailgate-ci/tailgate/runner/record"
@@ -122,19 +123,47 @@ func (d *Detector) last(n int, s signal) []float64 {
 	return xs
 }
 
+// Lacks says what still keeps the rule from confirming, for people; empty before it had its first chance, and once the warm-up
+// is over.
+func (d *Detector) Lacks() string {
+	if d.report.End != "cut" || !d.longEnough() {
+		return ""
+	}
+	for _, s := range []struct {
+		name string
+		of   signal
+	}{{"output", delivered}, {"latency", latency}} {
+		switch xs := d.last(d.rule.TrendWindows, s.of); {
+		case xs == nil:
+			return s.name + " is missing in a window"
+		case !d.level(s.of):
+			return fmt.Sprintf("%s varies by %.1f %% (at most %.3g %%)", s.name, 100*spread(d.last(d.rule.Windows, s.of)), 100*d.rule.Band)
+		case !d.flat(s.of):
+			return fmt.Sprintf("%s still moves by %.1f %% (at most %.3g %%)", s.name, 100*Trend(xs), 100*d.rule.Trend)
+		}
+	}
+	if !d.served() {
+		return "requests fail"
+	}
+	return ""
+}
+
 // level reports whether the last windows all lie within the band around their mean.
 func (d *Detector) level(s signal) bool {
 	xs := d.last(d.rule.Windows, s)
-	if xs == nil {
-		return false
+	return xs != nil && spread(xs) <= d.rule.Band
+}
+
+// spread is the largest distance of a value from the mean, as a share of it; +Inf when the mean is not positive.
+func spread(xs []float64) float64 {
+	m, worst := mean(xs), 0.0
+	if m <= 0 {
+		return math.Inf(1)
 	}
-	m := mean(xs)
 	for _, x := range xs {
-		if m <= 0 || math.Abs(x-m) > d.rule.Band*m {
-			return false
-		}
+		worst = max(worst, math.Abs(x-m))
 	}
-	return true
+	return worst / m
 }
 
 // served reports whether each of the last windows, joined or not, kept its error rate below the limit.

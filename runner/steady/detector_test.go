@@ -317,3 +317,45 @@ func TestJoinWaitsForASignal(t *testing.T) {
 		}
 	}
 }
+
+// A warm-up that goes on says why, from its first chance on.
+func TestLacks(t *testing.T) {
+	repeat := func(n int, w record.SteadyWindow) []record.SteadyWindow {
+		ws := make([]record.SteadyWindow, n)
+		for i := range ws {
+			ws[i] = w
+		}
+		return ws
+	}
+	ramp := make([]record.SteadyWindow, 12)
+	for i := range ramp {
+		ramp[i] = window(100 + float64(i))
+	}
+	slower := ramp[:0:0]
+	for i := range 12 {
+		w := window(100)
+		w.Latency = record.Of(20 + 0.2*float64(i))
+		slower = append(slower, w)
+	}
+	gap, failing := window(100), window(100)
+	gap.Latency, failing.Failed = record.NA("no tokens"), 1
+	for name, tt := range map[string]struct {
+		windows []record.SteadyWindow
+		want    string
+	}{
+		"no chance yet": {alternate(9, 80, 120), ""},
+		"too wide":      {alternate(10, 80, 120), "output varies by 23.1 % (at most 5 %)"},
+		"a trend":       {ramp, "output still moves by 8.5 % (at most 3 %)"},
+		"slower":        {slower, "latency still moves by 8.5 % (at most 3 %)"},
+		"no signal":     {repeat(10, gap), "latency is missing in a window"},
+		"failures":      {repeat(10, failing), "requests fail"},
+		"over":          {repeat(10, window(100)), ""},
+		"given up":      {alternate(60, 80, 120), ""},
+	} {
+		d := New(declared(), 1)
+		feed(d, tt.windows...)
+		if got := d.Lacks(); got != tt.want {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+	}
+}

@@ -19,12 +19,16 @@ type Plan struct {
 	// Binary is the tailgate to run and Tool its digest in short. Results is the file results are appended to; folders of sessions
 	// with a wrong verdict are kept beside it, in kept/.
 	Binary, Tool, Results, Scratch string
+	// Path and Home are PATH and HOME of what is started.
+	Path, Home string
 	// Scenarios are taken in turn, the one that lacks most of its share first. Want overrides how many sessions each should have;
 	// 0 takes the scenario's own number.
 	Scenarios []Scenario
 	Want      int
 	// Jobs is how many sessions run at once, at least 1.
 	Jobs int
+	// Until is when no further session starts; those that run then are finished. Zero is never.
+	Until time.Time
 	// Log receives a line per session.
 	Log io.Writer
 }
@@ -32,8 +36,8 @@ type Plan struct {
 // maxFailures is how many sessions in a row may end without a verdict before the harness gives up.
 const maxFailures = 3
 
-// Collect runs sessions until every scenario has what it wants, or the context ends. Sessions that run then are lost and no
-// others. Sessions are counted whatever their verdict.
+// Collect runs sessions until every scenario has what it wants, time is up, or the context ends: what runs then is lost and nothing
+// else. Sessions are counted whatever their verdict.
 func (p Plan) Collect(ctx context.Context) error {
 	done, skipped, err := Read(p.Results)
 	if err != nil {
@@ -52,7 +56,7 @@ func (p Plan) Collect(ctx context.Context) error {
 	next := func() (Scenario, bool) {
 		mu.Lock()
 		defer mu.Unlock()
-		if ctx.Err() != nil || failures >= maxFailures {
+		if ctx.Err() != nil || failures >= maxFailures || !p.Until.IsZero() && time.Now().After(p.Until) {
 			return Scenario{}, false
 		}
 		sc, ok := p.neediest(have)
@@ -112,7 +116,7 @@ func (p Plan) neediest(have map[string]int) (Scenario, bool) {
 }
 
 func (p Plan) session() Session {
-	return Session{Binary: p.Binary, Tool: p.Tool, Scratch: p.Scratch, Jobs: max(p.Jobs, 1), Keep: func(r Result) string {
+	return Session{Binary: p.Binary, Tool: p.Tool, Path: p.Path, Home: p.Home, Scratch: p.Scratch, Jobs: max(p.Jobs, 1), Keep: func(r Result) string {
 		if sc, ok := Find(r.Scenario); ok && sc.Judge(r.Verdict) == Wrong {
 			return filepath.Join(filepath.Dir(p.Results), "kept", r.Scenario+"-"+r.ID)
 		}
@@ -163,10 +167,9 @@ func Noise(results []Result, key string) float64 {
 // noisier is how much round noise may rise from one session at a time to several before several are not believed: half of what
 // the noise floor of an estimate hides anyway counts as none.
 const (
-	noisier    = 1.25
-	hiddenBy   = 0.0015
-	probeEach  = 3
-	probeLimit = 10 * time.Minute
+	noisier   = 1.25
+	hiddenBy  = 0.0015
+	probeEach = 3
 )
 
 // Parallel measures the round noise of identical sessions one at a time and p.Jobs at once, prints both, and returns how many
@@ -176,8 +179,6 @@ func (p Plan) Parallel(ctx context.Context) (int, error) {
 	if p.Jobs <= 1 {
 		return 1, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, probeLimit)
-	defer cancel()
 	sc, _ := Find("identical")
 	probe := func(jobs, sessions int) ([]Result, error) {
 		q := p

@@ -72,7 +72,7 @@ func Compare(base, head []float64) Pooled {
 		p.P = min(1, 2*distuv.UnitNormal.CDF(-math.Abs(u-m*n/2)/sd))
 	}
 	reach := distuv.UnitNormal.Quantile(1-(1-pooledLevel)/2) * math.Sqrt(m*n*(m+n+1)/12)
-	p.Shift = figures(difference(base, head, m*n/2), 6)
+	p.Shift = figures((difference(base, head, math.Ceil(m*n/2))+difference(base, head, math.Floor(m*n/2)+1))/2, 6)
 	p.Low, p.High = figures(difference(base, head, m*n/2-reach), 6), figures(difference(base, head, m*n/2+reach), 6)
 	p.P = figures(p.P, 3)
 	return p

@@ -24,6 +24,8 @@ import (
 type Session struct {
 	// Binary is the tailgate to run; Tool its digest in short.
 	Binary, Tool string
+	// Path and Home are PATH and HOME of what it starts.
+	Path, Home string
 	// Scratch is where the session lives; it is removed afterwards unless Keep says otherwise.
 	Scratch string
 	// Jobs is how many sessions run at once, for the record.
@@ -70,15 +72,20 @@ func (s Session) Run(ctx context.Context, sc Scenario) (Result, error) {
 	}
 	if s.Keep != nil {
 		if to := s.Keep(r); to != "" {
-			if err := os.MkdirAll(filepath.Dir(to), 0o755); err == nil { //nolint:gosec // run folders are meant to be read
-				err = os.Rename(out, to)
-			}
-			if err != nil {
+			if err := keep(out, to); err != nil {
 				return Result{}, err
 			}
 		}
 	}
 	return r, nil
+}
+
+// keep moves a run folder to where it is wanted.
+func keep(from, to string) error {
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil { //nolint:gosec // run folders are meant to be read
+		return err
+	}
+	return os.Rename(from, to)
 }
 
 // verdictCode reports whether an exit code is a verdict: fail, inconclusive, invalid.
@@ -88,7 +95,7 @@ func verdictCode(code int) bool { return code == 1 || code == 3 || code == 4 }
 func (s Session) tailgate(ctx context.Context, dir, repo string, args ...string) (output []byte, spent time.Duration, err error) {
 	cmd := exec.CommandContext(ctx, s.Binary, args...)
 	cmd.Dir = repo
-	cmd.Env = append(environment(), "XDG_CACHE_HOME="+filepath.Join(dir, "cache"))
+	cmd.Env = append(s.environment(), "XDG_CACHE_HOME="+filepath.Join(dir, "cache"))
 	// An interrupt reaches the harness alone, which asks its sessions to stop: each takes its servers with it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
@@ -100,9 +107,10 @@ func (s Session) tailgate(ctx context.Context, dir, repo string, args ...string)
 	return output, spent, err
 }
 
-func environment() []string {
+// environment is what sessions and their git get: of the caller's only what finds programs and the home folder.
+func (s Session) environment() []string {
 	return []string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "TMPDIR=" + os.TempDir(),
+		"PATH=" + s.Path, "HOME=" + s.Home, "TMPDIR=" + s.Scratch,
 		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null",
 		"GIT_AUTHOR_NAME=Tailgate trials", "GIT_AUTHOR_EMAIL=trials@example.com",
 		"GIT_COMMITTER_NAME=Tailgate trials", "GIT_COMMITTER_EMAIL=trials@example.com",
@@ -125,7 +133,7 @@ func (s Session) repository(ctx context.Context, sc Scenario, dir, repo string) 
 	if err := os.WriteFile(filepath.Join(repo, ".tailgate.yaml"), []byte(sc.policy(s.Binary, state)), 0o600); err != nil {
 		return err
 	}
-	if err := git(ctx, repo, "init", "-q", "-b", "main"); err != nil {
+	if err := s.git(ctx, repo, "init", "-q", "-b", "main"); err != nil {
 		return err
 	}
 	for _, arm := range []record.Arm{record.Base, record.Head} {
@@ -136,16 +144,16 @@ func (s Session) repository(ctx context.Context, sc Scenario, dir, repo string) 
 		if err := os.WriteFile(filepath.Join(repo, "sim.json"), text, 0o600); err != nil {
 			return err
 		}
-		if err := errors.Join(git(ctx, repo, "add", "-A"), git(ctx, repo, "commit", "-q", "--no-verify", "-m", "Serve as "+string(arm))); err != nil {
+		if err := errors.Join(s.git(ctx, repo, "add", "-A"), s.git(ctx, repo, "commit", "-q", "--no-verify", "-m", "Serve as "+string(arm))); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func git(ctx context.Context, repo string, args ...string) error {
+func (s Session) git(ctx context.Context, repo string, args ...string) error {
 	cmd := exec.CommandContext(ctx, "git", args...)
-	cmd.Dir, cmd.Env = repo, environment()
+	cmd.Dir, cmd.Env = repo, s.environment()
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("git %s: %w: %s", args[0], err, out)
 	}
@@ -182,7 +190,7 @@ tolerance:
 
 // read fills in what the run folder says.
 func (r *Result) read(dir string, sc Scenario) error {
-	text, err := os.ReadFile(filepath.Join(dir, "judgement.json")) //nolint:gosec // our own run folder
+	text, err := os.ReadFile(filepath.Join(dir, "judgement.json"))
 	if err != nil {
 		return err
 	}

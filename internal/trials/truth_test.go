@@ -3,7 +3,6 @@ package trials
 import (
 	"math"
 	"testing"
-	"time"
 
 	"github.com/tailgate-ci/tailgate/runner/record"
 )
@@ -57,6 +56,6 @@ func TestTypical(t *testing.T) {
 	f := s.figures(w, record.Base)
 	t.Log(n, f)
 	if got := f["ttft_p50"]; math.Abs(got/ms(typicalTTFT)-1) > 0.02 {
-		t.Errorf("TTFT p50 is %.1f ms by the model, the scenarios count with %s", got, time.Duration(typicalTTFT))
+		t.Errorf("TTFT p50 is %.1f ms by the model, the scenarios count with %s", got, typicalTTFT)
 	}
 }

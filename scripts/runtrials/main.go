@@ -50,7 +50,7 @@ func parse(args []string, errs io.Writer) (options, error) {
 	f.StringVar(&only, "scenario", "", "names of scenarios, separated by commas (default: all)")
 	f.IntVar(&o.want, "want", 0, "sessions each scenario should have in the file (default: the number in --list)")
 	f.IntVar(&o.jobs, "jobs", 1, "sessions at once; believed only where round noise does not rise, which is measured first")
-	f.DurationVar(&o.long, "for", 0, "stop after this long (default: when all sessions are there)")
+	f.DurationVar(&o.long, "for", 0, "start no session after this long (default: stop when all are there)")
 	f.BoolVar(&o.table, "table", false, "print the tables of the results file and run nothing")
 	f.StringVar(&o.docs, "docs", "", "write the tables of the results file into this page, and run nothing")
 	f.BoolVar(&o.list, "list", false, "list the scenarios and run nothing")
@@ -99,19 +99,18 @@ func run(ctx context.Context, args []string, out, errs io.Writer) error {
 	}
 	defer os.RemoveAll(scratch) //nolint:errcheck // a leftover in the temporary folder harms nobody
 	p := trials.Plan{Results: o.results, Scratch: scratch, Scenarios: o.scenarios, Want: o.want, Jobs: o.jobs, Log: errs}
+	p.Path, p.Home = os.Getenv("PATH"), os.Getenv("HOME") //nolint:forbidigo // a script of the repository, at its caller's hands
 	if p.Binary, p.Tool, err = binary(ctx, o.binary, scratch); err != nil {
 		return err
 	}
 	if o.long > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, o.long)
-		defer cancel()
+		p.Until = time.Now().Add(o.long)
 	}
 	if p.Jobs, err = p.Parallel(ctx); err == nil {
 		err = p.Collect(ctx)
 	}
 	if ctx.Err() != nil {
-		err = nil // time is up or somebody said stop: what ended is in the file
+		err = nil // somebody said stop: what had ended is in the file
 	}
 	return errors.Join(err, table(o.results, out))
 }
@@ -129,7 +128,7 @@ func binary(ctx context.Context, path, scratch string) (string, string, error) {
 	if err != nil {
 		return "", "", err
 	}
-	text, err := os.ReadFile(path) //nolint:gosec // named by whoever runs this
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return "", "", err
 	}
@@ -151,7 +150,7 @@ func page(results, docs string) error {
 	if err != nil {
 		return err
 	}
-	text, err := os.ReadFile(docs) //nolint:gosec // named by whoever runs this
+	text, err := os.ReadFile(docs)
 	if err != nil {
 		return err
 	}

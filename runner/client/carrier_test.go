@@ -26,8 +26,9 @@ type frames struct {
 // peer is one connection of it.
 type peer struct {
 	net.Conn
-	// nth counts the requests of this connection from 1.
-	nth int
+	// nth counts the requests of this connection from 1; first says that the server had none before it.
+	nth   int
+	first bool
 }
 
 func (p *peer) frame(kind, flags byte, stream uint32, payload ...byte) {
@@ -39,12 +40,12 @@ func (p *peer) frame(kind, flags byte, stream uint32, payload ...byte) {
 
 // The kinds and flags of frames that the tests send.
 const (
-	kindData, kindHeaders, kindReset = 0, 1, 3
-	flagEnd, flagHeadEnd             = 1, 4
+	kindData, kindHeaders = 0, 1
+	flagEnd, flagHeadEnd  = 1, 4
 )
 
 func (p *peer) reset(stream, code uint32) {
-	p.frame(kindReset, 0, stream, binary.BigEndian.AppendUint32(nil, code)...)
+	p.frame(frameReset, 0, stream, binary.BigEndian.AppendUint32(nil, code)...)
 }
 
 func (p *peer) goAway(last, code uint32) {
@@ -72,8 +73,7 @@ func serveFrames(tb testing.TB, settings []byte, request func(p *peer, stream ui
 			if err != nil {
 				return
 			}
-			s.conns.Add(1)
-			go s.serve(&peer{Conn: c}, settings, request)
+			go s.serve(&peer{Conn: c, first: s.conns.Add(1) == 1}, settings, request)
 		}
 	}()
 	return s
@@ -255,12 +255,48 @@ func TestHTTP2SeenIsSent(t *testing.T) {
 	}
 }
 
+// A connection that net/http gives up takes no new request, although others are still answered on it: none waits for their end.
+func TestHTTP2GivenUp(t *testing.T) {
+	hold, begun := make(chan struct{}), make(chan struct{})
+	s := serveFrames(t, nil, func(p *peer, stream uint32) {
+		switch {
+		case p.first && p.nth == 1:
+			p.begin(stream, helloEvent)
+			close(begun)
+			go func() {
+				<-hold
+				p.frame(kindData, flagEnd, stream, []byte(finishEvent+doneEvent)...)
+			}()
+		case p.first:
+			p.reset(stream, codeProtocol)
+		default:
+			p.answer(stream)
+		}
+	})
+	c := client2(t, s.url(), nil)
+	first := make(chan record.Sample, 1)
+	go func() { first <- send(t, c, 0) }()
+	<-begun
+	for _, want := range []record.Outcome{record.UnexpectedEOF, record.OK} {
+		if got := send(t, c, 0); got.Class != want {
+			t.Errorf("%s: %s, want %s", got.Class, got.Detail, want)
+		}
+	}
+	close(hold)
+	if got := <-first; got.Class != record.OK {
+		t.Errorf("%s: %s", got.Class, got.Detail)
+	}
+	if s.conns.Load() != 2 || s.seen.Load() != 3 {
+		t.Errorf("%d connections, %d requests", s.conns.Load(), s.seen.Load())
+	}
+}
+
 // A server that leaves lets what it has begun come to its end, and the next request goes over a new connection.
 func TestHTTP2LeavesCalmly(t *testing.T) {
 	left := make(chan struct{})
 	finish := make(chan struct{})
 	s := serveFrames(t, nil, func(p *peer, stream uint32) {
-		if p.nth > 1 || finish == nil {
+		if !p.first {
 			p.answer(stream)
 			return
 		}
@@ -280,13 +316,10 @@ func TestHTTP2LeavesCalmly(t *testing.T) {
 	for !old.gone() {
 		time.Sleep(time.Millisecond)
 	}
-	left = make(chan struct{})
-	second := make(chan record.Sample, 1)
-	go func() { second <- send(t, c, 0) }()
-	<-left
+	second := send(t, c, 0)
 	close(finish)
-	for _, ch := range []chan record.Sample{first, second} {
-		if got := <-ch; got.Class != record.OK || got.Reused {
+	for _, got := range []record.Sample{<-first, second} {
+		if got.Class != record.OK || got.Reused {
 			t.Errorf("%s: %s, reused %t", got.Class, got.Detail, got.Reused)
 		}
 	}
@@ -332,8 +365,8 @@ func FuzzSkim(f *testing.F) {
 		if whole.streams.Load() != cut.streams.Load() || whole.leaving.Load() != cut.leaving.Load() || whole.greeted != cut.greeted {
 			t.Errorf("read at once: %d streams, leaving %t; in pieces of %d: %d, %t", whole.streams.Load(), whole.leaving.Load(), step, cut.streams.Load(), cut.leaving.Load())
 		}
-		if len(cut.settings) > maxSettings+step {
-			t.Errorf("holds %d bytes", len(cut.settings))
+		if len(cut.payload) > maxPayload+step {
+			t.Errorf("holds %d bytes", len(cut.payload))
 		}
 	})
 }

@@ -13,13 +13,16 @@ import (
 // What skimming an HTTP/2 connection looks for (RFC 9113, 4.1, 6.5 and 6.8).
 const (
 	frameHead      = 9
+	frameReset     = 3
 	frameSettings  = 4
 	frameGoAway    = 7
 	flagAck        = 1
 	settingStreams = 3
 	settingSize    = 6
-	// maxSettings bounds the settings that are looked at, in bytes.
-	maxSettings = 4 << 10
+	// codeProtocol is PROTOCOL_ERROR: net/http gives a connection up on which a stream was reset with it.
+	codeProtocol = 1
+	// maxPayload bounds what is kept of one frame, in bytes.
+	maxPayload = 4 << 10
 )
 
 // skim is a connection whose incoming frames are glanced at, beside net/http, which reads them: for what that package does
@@ -29,21 +32,22 @@ type skim struct {
 	// met is closed when the server has shown what it is: with its settings, after which odd is nil, or otherwise.
 	met chan struct{}
 	odd error
-	// leaving is true from the server's GOAWAY on; streams is how many it takes at a time, 0 while it names no number.
+	// leaving is true once the server or net/http gives the connection up for new requests; streams is how many the server takes
+	// at a time, 0 while it names no number.
 	leaving atomic.Bool
 	streams atomic.Uint32
-	// left is called once, when the server says that it will leave.
+	// left is called once, when leaving becomes true.
 	left func()
 
 	greeted, known bool
 	// begun is the beginning of the connection, for the word on a server that speaks no HTTP/2.
 	begun []byte
-	// head holds the head of the frame at hand as far as it came, rest how much of its payload is still to come; settings is
-	// that payload where it is one of settings.
-	head     [frameHead]byte
-	have     int
-	rest     int
-	settings []byte
+	// head holds the head of the frame at hand as far as it came, rest how much of its payload is still to come; payload is
+	// the payload of a frame of settings or of a reset.
+	head    [frameHead]byte
+	have    int
+	rest    int
+	payload []byte
 }
 
 func newSkim(c net.Conn) *skim {
@@ -103,8 +107,8 @@ func (s *skim) glance(b []byte) {
 			s.rest = int(s.head[0])<<16 | int(s.head[1])<<8 | int(s.head[2])
 		}
 		n := min(s.rest, len(b))
-		if s.head[3] == frameSettings && len(s.settings) < maxSettings {
-			s.settings = append(s.settings, b[:n]...)
+		if kind := s.head[3]; (kind == frameSettings || kind == frameReset) && len(s.payload) < maxPayload {
+			s.payload = append(s.payload, b[:n]...)
 		}
 		if s.rest, b = s.rest-n, b[n:]; s.rest == 0 {
 			s.frame()
@@ -124,14 +128,16 @@ func (s *skim) greeting() (kind byte, ok bool) {
 func (s *skim) frame() {
 	switch kind := s.head[3]; {
 	case kind == frameSettings && s.head[4]&flagAck == 0:
-		for b := s.settings; len(b) >= settingSize; b = b[settingSize:] {
+		for b := s.payload; len(b) >= settingSize; b = b[settingSize:] {
 			if binary.BigEndian.Uint16(b) == settingStreams {
 				s.streams.Store(binary.BigEndian.Uint32(b[2:]))
 			}
 		}
 		s.greeted = true
-	case kind == frameGoAway && !s.leaving.Swap(true):
-		s.left()
+	case kind == frameGoAway, kind == frameReset && len(s.payload) == 4 && binary.BigEndian.Uint32(s.payload) == codeProtocol:
+		if !s.leaving.Swap(true) {
+			s.left()
+		}
 	}
-	s.have, s.settings = 0, s.settings[:0]
+	s.have, s.payload = 0, s.payload[:0]
 }

@@ -21,8 +21,10 @@ import (
 const (
 	// chunkRoom is how much one read of a stream may bring. The buffer is held while a stream waits.
 	chunkRoom = 16 << 10
-	// maxCarriers is how many connections may leave under a request before it is given up.
+	// maxCarriers is how many connections may be gone when a request comes to them before it is given up; maxQueues is how many
+	// may go while it waits there for a stream.
 	maxCarriers = 3
+	maxQueues   = 100
 	// sentTime bounds the wait for the word that a request whose answer is over was written whole.
 	sentTime = time.Second
 	// beginTime is how long a request that was called off may take to show that it had begun to be written.
@@ -42,18 +44,25 @@ func (x *exchange) runStream(release <-chan record.Instant) {
 	if !picked && !x.waitForPick(release) {
 		return
 	}
-	for tries := 1; err == nil && !x.stream(k, connected); tries++ {
+	for carriers, queues := 0, 0; err == nil; {
+		sent, queued := x.stream(k, connected)
+		if sent {
+			return
+		}
 		// Nothing was written, so another connection is no second attempt.
-		if tries == maxCarriers {
+		if queued {
+			queues++
+		} else {
+			carriers++
+		}
+		if carriers == maxCarriers || queues == maxQueues {
 			err = errGone
 			break
 		}
 		k, err = x.board()
 		connected = x.c.o.Clock.Now()
 	}
-	if err != nil {
-		x.unconnected(err)
-	}
+	x.unconnected(err)
 }
 
 // board seeks a connection.
@@ -75,8 +84,8 @@ func (x *exchange) board() (*carrier, error) {
 }
 
 // stream sends the request as a stream of its own and reads the answer. It returns false, with nothing written, when the
-// connection takes no more requests.
-func (x *exchange) stream(k *carrier, connected record.Instant) (sent bool) {
+// connection takes no more requests; queued says that it went while the request waited for a stream.
+func (x *exchange) stream(k *carrier, connected record.Instant) (sent, queued bool) {
 	clock := x.c.o.Clock
 	ctx, cancel := context.WithCancel(x.watch.ctx)
 	defer cancel()
@@ -86,10 +95,10 @@ func (x *exchange) stream(k *carrier, connected record.Instant) (sent bool) {
 	waited, err := k.acquire(ctx)
 	switch {
 	case errors.Is(err, errGone):
-		return false
+		return false, waited
 	case err != nil:
 		x.unread = x.whyEnded(err, limits, fmt.Sprintf(", waiting for one of the %d streams that the server allows at a time", k.skim.streams.Load()))
-		return true
+		return true, false
 	}
 	if waited {
 		connected = clock.Now()
@@ -100,16 +109,15 @@ func (x *exchange) stream(k *carrier, connected record.Instant) (sent bool) {
 	if err != nil {
 		k.cc.Release()
 		x.unread = err
-		return true
+		return true, false
 	}
 	x.attempted()
 	resp, err := k.cc.RoundTrip(req)
-	if err != nil && unwritten(err) {
-		x.unattempted()
-		return false
-	}
 	if err != nil && !out.begun(ctx) {
 		x.unattempted()
+		if ctx.Err() == nil && k.gone() {
+			return false, false
+		}
 	}
 	if err == nil {
 		x.readStream(resp, limits)
@@ -120,7 +128,7 @@ func (x *exchange) stream(k *carrier, connected record.Instant) (sent bool) {
 		x.unread = x.whyEnded(err, limits, "")
 		x.brokenOff(err)
 	}
-	return true
+	return true, false
 }
 
 // streamed is a request as net/http takes it. It cannot be made again: the body has no second copy.
@@ -143,7 +151,7 @@ func (c *Client) streamed(ctx context.Context, r *Request, body *outgoing) (*htt
 	return req.WithContext(ctx), nil
 }
 
-// unattempted takes back attempted: the connection had gone before anything was written.
+// unattempted takes back attempted: the connection had gone, or the time had passed, before anything was written.
 func (x *exchange) unattempted() {
 	if x.uncounted {
 		return
@@ -302,12 +310,6 @@ func faultOf(err error) *streamError {
 	default:
 		return &streamError{refused: true, goAway: true, text: "GOAWAY: the server left as the request was sent and did not take it; it is not sent again"}
 	}
-}
-
-// unwritten reports whether an error of RoundTrip says that nothing was written.
-func unwritten(err error) bool {
-	text := err.Error()
-	return text == "http2: client conn not usable" || text == "http2: client conn could not be established"
 }
 
 // outgoing is the body of a request on its way, and what is known of its way. It is read and stamped by goroutines of

@@ -29,7 +29,7 @@ type twoProtocols struct {
 	spoken      []string
 }
 
-func serveBoth(t *testing.T, conf *http.HTTP2Config, h http.HandlerFunc) *twoProtocols {
+func serveBoth(t testing.TB, conf *http.HTTP2Config, h http.HandlerFunc) *twoProtocols {
 	t.Helper()
 	s := new(twoProtocols)
 	p := new(http.Protocols)
@@ -263,7 +263,7 @@ func TestHTTP2Cancelled(t *testing.T) {
 }
 
 // A server that takes one stream at a time makes the others wait: in their latency, between slot and conn, over the one
-// connection. What waits too long was never sent.
+// connection.
 func TestHTTP2WaitsForAStream(t *testing.T) {
 	const answer = 150 * time.Millisecond
 	s := serveBoth(t, &http.HTTP2Config{MaxConcurrentStreams: 1}, func(w http.ResponseWriter, r *http.Request) {
@@ -294,25 +294,57 @@ func TestHTTP2WaitsForAStream(t *testing.T) {
 	if late != 3 || s.conns.Load() != 1 || dialled != 1 || reused != 3 || s.seen.Load() != 4 {
 		t.Errorf("%d waited, %d connections (%d dialled, %d reused), %d requests seen", late, s.conns.Load(), dialled, reused, s.seen.Load())
 	}
+}
 
-	c = client2(t, s.url, func(o *Options) { o.Limits = record.Limits{Total: answer / 2} })
-	first, second := make(chan record.Sample, 1), make(chan record.Sample, 1)
-	before := s.seen.Load()
+// What waits too long for a stream was never sent, and says what it waited for.
+func TestHTTP2WaitsTooLong(t *testing.T) {
+	hold := make(chan struct{})
+	s := serveBoth(t, &http.HTTP2Config{MaxConcurrentStreams: 1}, func(w http.ResponseWriter, _ *http.Request) {
+		<-hold
+		flushed(w, helloEvent, finishEvent, doneEvent)
+	})
+	c := client2(t, s.url, nil)
+	first := make(chan record.Sample, 1)
 	go func() { first <- send(t, c, 0) }()
-	for s.seen.Load() == before {
+	for s.seen.Load() == 0 {
 		time.Sleep(time.Millisecond)
 	}
-	go func() { second <- send(t, c, 0) }()
-	if f := <-first; f.Class != record.Timeout || f.Detail != "total" || f.Attempts != 1 {
-		t.Errorf("%s %s, %d attempts", f.Class, f.Detail, f.Attempts)
+	for name, want := range map[string]record.Sample{
+		"limit":     {Class: record.Timeout, Detail: "total, waiting for one of the 1 streams that the server allows at a time"},
+		"cancelled": {Class: record.Cut, Detail: "cancelled: the user"},
+	} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		r, err := c.request(c.shortPrompt("hi", 8), true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Sched = c.o.Clock.Now()
+		release := make(chan record.Instant, 1)
+		release <- r.Sched
+		x := c.exchange(ctx, r)
+		if name == "limit" {
+			x.watch.limits.Total = 50 * time.Millisecond
+		} else {
+			time.AfterFunc(50*time.Millisecond, func() { cancel(errors.New("the user")) })
+		}
+		x.run(release)
+		got, st := x.conclude()
+		checkSample(t, got, st)
+		if got.Class != want.Class || got.Detail != want.Detail || got.Attempts != 0 || got.Wrote.Reached() || got.Conn.Reached() {
+			t.Errorf("%s: %s: %s, %d attempts, wrote %d, conn %d", name, got.Class, got.Detail, got.Attempts, got.Wrote, got.Conn)
+		}
+		cancel(nil)
 	}
-	// Its stream may have become free when the first was given up, just in time.
-	w := <-second
-	if w.Class != record.Timeout || !strings.HasPrefix(w.Detail, "total") || w.Attempts == 0 && (!strings.Contains(w.Detail, "1 streams") || w.Wrote.Reached() || w.Conn.Reached()) {
-		t.Errorf("%s %s, %d attempts, wrote %d, conn %d", w.Class, w.Detail, w.Attempts, w.Wrote, w.Conn)
+	close(hold)
+	if got := <-first; got.Class != record.OK {
+		t.Errorf("%s: %s", got.Class, got.Detail)
 	}
-	if seen := s.seen.Load() - before; seen != int64(1+w.Attempts) || c.Attempts() != seen {
-		t.Errorf("the server saw %d requests, %d were attempted", seen, c.Attempts())
+	// The streams that were waited for are free again.
+	if got := send(t, c, 0); got.Class != record.OK || got.Attempts != 1 {
+		t.Errorf("%s: %s", got.Class, got.Detail)
+	}
+	if s.seen.Load() != 2 || c.Attempts() != 2 || s.conns.Load() != 1 {
+		t.Errorf("the server saw %d requests over %d connections, %d were attempted", s.seen.Load(), s.conns.Load(), c.Attempts())
 	}
 }
 

@@ -203,9 +203,9 @@ func (k *carrier) grant() {
 // acquire waits for a stream and reports whether it had to. Without an error exactly one RoundTrip, or a release, must follow.
 // It fails with errGone when the connection takes no more requests, and with the context's error.
 func (k *carrier) acquire(ctx context.Context) (waited bool, err error) {
-	w := k.enqueue()
+	w, err := k.enqueue()
 	if w == nil {
-		return false, nil
+		return false, err
 	}
 	select {
 	case <-w.ready:
@@ -225,22 +225,20 @@ func (k *carrier) acquire(ctx context.Context) (waited bool, err error) {
 }
 
 // enqueue takes a free stream and returns nil, or a place in the queue.
-func (k *carrier) enqueue() *waiter {
+func (k *carrier) enqueue() (*waiter, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	w := &waiter{ready: make(chan struct{})}
 	switch {
 	case k.gone():
-		w.gone = true
-		close(w.ready)
+		return nil, errGone
 	case len(k.queue) == 0 && k.cc.Reserve() == nil:
-		return nil
-	default:
-		k.queue = append(k.queue, w)
-		// The connection may have gone between the two looks, and nobody would come by.
-		k.stir()
+		return nil, nil
 	}
-	return w
+	w := &waiter{ready: make(chan struct{})}
+	k.queue = append(k.queue, w)
+	// The connection may have gone between the two looks, and nobody would come by.
+	k.stir()
+	return w, nil
 }
 
 // withdraw leaves the queue; false when w has been served.

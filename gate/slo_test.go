@@ -96,6 +96,7 @@ func TestSLOOfRates(t *testing.T) {
 	}{
 		"few":      {[4]int{2, 2, 2, 1}, gate.SLOMet},
 		"between":  {[4]int{5, 5, 5, 5}, gate.SLOAtRisk},
+		"a burst":  {[4]int{2, 40, 3, 3}, gate.SLOAtRisk},
 		"too many": {[4]int{12, 12, 12, 12}, gate.SLOViolated},
 	}
 	for name, tt := range tests {

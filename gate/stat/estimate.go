@@ -97,7 +97,7 @@ func quantileT(p float64, df int) float64 {
 	}
 	q := question{p, df}
 	if x, known := quantiles.Load(q); known {
-		return x.(float64) //nolint:forcetypeassert,errcheck // only floats are stored, below
+		return x.(float64) //nolint:forcetypeassert // only floats are stored, below
 	}
 	x := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(df)}.Quantile(p)
 	quantiles.Store(q, x)

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -17,15 +18,16 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, os.Args[1:]); err != nil {
+	err := run(ctx, os.Stdout, os.Args[1:])
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "mutate:", err)
 		os.Exit(1)
 	}
 }
 
 // run tries the mutations whose names hold one of the words; all when there is none.
-func run(ctx context.Context, words []string) error {
+func run(ctx context.Context, out io.Writer, words []string) error {
 	dir, err := os.MkdirTemp("", "tailgate-mutants-")
 	if err != nil {
 		return err
@@ -45,7 +47,7 @@ func run(ctx context.Context, words []string) error {
 			survived++
 			said = "NOT CAUGHT: " + err.Error()
 		}
-		fmt.Printf("%-58s %s\n", m.name, said)
+		fmt.Fprintf(out, "%-58s %s\n", m.name, said)
 	}
 	switch {
 	case tried == 0:
@@ -53,7 +55,7 @@ func run(ctx context.Context, words []string) error {
 	case survived > 0:
 		return fmt.Errorf("%d of %d mutations were not caught", survived, tried)
 	}
-	fmt.Printf("%d mutations, each caught\n", tried)
+	fmt.Fprintf(out, "%d mutations, each caught\n", tried)
 	return nil
 }
 
@@ -105,13 +107,14 @@ func (m mutation) overlay(dir, broken string) (string, error) {
 		return "", err
 	}
 	overlay := filepath.Join(dir, "overlay.json")
-	return overlay, errors.Join(os.WriteFile(copied, []byte(broken), 0o600), os.WriteFile(overlay, replace, 0o600))
+	err = os.WriteFile(copied, []byte(broken), 0o600) //nolint:gosec // the table names the file, the copy lies in our own folder
+	return overlay, errors.Join(err, os.WriteFile(overlay, replace, 0o600))
 }
 
 // test runs the one test that is to notice.
 func (m mutation) test(ctx context.Context, flags ...string) (out string, passed bool) {
 	args := append([]string{"test", "-run", "^" + m.by + "$"}, flags...)
-	cmd := exec.CommandContext(ctx, "go", append(args, "./"+m.in)...) //nolint:gosec // the arguments are the table's
+	cmd := exec.CommandContext(ctx, "go", append(args, "./"+m.in)...)
 	text, err := cmd.CombinedOutput()
 	return string(text), err == nil && !strings.Contains(string(text), "no tests to run")
 }

@@ -50,8 +50,8 @@ var mutations = []mutation{
 	{"failures in one round fail head", "gate/failures.go", "if c.HeadRounds < 2 {", "if c.HeadRounds < 1 {", "gate", "TestFailures"},
 	{"more failures are within chance", "gate/failures.go", "if p < failureLevel &&", "if p < 0 &&", "gate", "TestFailures"},
 	{"faster because broken is an improvement", "gate/hearing.go", "if h.broken && c.Note == noteImproved {", "if false {", "gate", "TestFasterBecauseBroken"},
-	{"a burst is many failures", "gate/stat/failures.go", "return max(1, chi/float64(len(x)-1))", "return 1", "gate", "TestSLOOverdispersion"},
-	{"a limit is kept when it cannot be shown", "gate/slo.go", "inside = inside && up <= allowed", "inside = true", "gate", "TestSLO"},
+	{"a burst is many failures", "gate/stat/failures.go", "return max(1, chi/float64(len(x)-1))", "return 1", "gate", "TestSLOOfRates"},
+	{"a limit is kept when it cannot be shown", "gate/slo.go", "inside = inside && up <= allowed", "inside = inside && up <= 1", "gate", "TestSLO"},
 	{"an old break of a limit is head's", "gate/slo.go", "if r.Preexisting && p.Preexisting == PreexistingWarn {", "if false {", "gate", "TestSLO"},
 
 	// What is never a pass.
@@ -62,7 +62,7 @@ var mutations = []mutation{
 
 	// The warm-up.
 	{"measuring starts when the rule is met, not confirmed", "runner/steady/detector.go", "flat := level && d.longEnough() && d.flat(delivered) && d.flat(latency)", "flat := level", "runner/steady", "TestRamp"},
-	{"a warm-up may fail requests", "runner/steady/detector.go", "	for _, w := range d.windows[max(0,", "	for _, w := range d.windows[:0*max(0,", "runner/steady", "TestDecisions"},
+	{"a warm-up may fail requests", "runner/steady/detector.go", "	served := d.served()\n", "	served := d.served() || n > 0\n", "runner/steady", "TestDecisions"},
 	{"the band is widened where it is unattainable", "runner/steady/attainable.go", "	d.report.Unattainable = true\n", "	d.rule.Band *= 2\n", "runner/steady", "TestJoinedWindows"},
 	{"each round joins windows for itself", "runner/session.go", "	if s.joined > 0 || r.End", "	if r.End", "runner", "TestFirstWarmupChoosesForAll"},
 }

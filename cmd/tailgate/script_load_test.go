@@ -122,31 +122,50 @@ func loadUntilKilled(ts *testscript.TestScript, sign string, line []string) (cod
 	ts.Check(err)
 	server, err := os.FindProcess(pid)
 	ts.Check(err)
+	l := startUntil(ts, "dying", sign, line)
+	ts.Check(server.Kill())
+	return l.end()
+}
+
+// started is a tailgate that runs beside a script, with its output in a file.
+type started struct {
+	ts     *testscript.TestScript
+	cmd    *exec.Cmd
+	output string
+	ended  chan error
+}
+
+// startUntil runs tailgate and returns when it has printed a sign.
+func startUntil(ts *testscript.TestScript, name, sign string, line []string) *started {
 	path, err := exec.LookPath("tailgate")
 	ts.Check(err)
-	name := ts.MkAbs("dying")
-	f, err := os.Create(name)
+	l := &started{ts: ts, cmd: exec.Command(path, line...), output: ts.MkAbs(name), ended: make(chan error, 1)}
+	f, err := os.Create(l.output)
 	ts.Check(err)
+	// The process has a descriptor of its own.
 	defer f.Close()
-	cmd := exec.Command(path, line...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.Env = ts.MkAbs("."), f, f, scriptEnv(ts)
-	ts.Check(cmd.Start())
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	text := func() []byte {
-		text, err := os.ReadFile(name)
-		ts.Check(err)
-		return text
-	}
-	for deadline := time.Now().Add(30 * time.Second); !bytes.Contains(text(), []byte(sign)); time.Sleep(5 * time.Millisecond) {
+	l.cmd.Dir, l.cmd.Stdout, l.cmd.Stderr, l.cmd.Env = ts.MkAbs("."), f, f, scriptEnv(ts)
+	ts.Check(l.cmd.Start())
+	go func() { l.ended <- l.cmd.Wait() }()
+	for deadline := time.Now().Add(30 * time.Second); !bytes.Contains(l.text(), []byte(sign)); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			_ = cmd.Process.Kill()
-			ts.Fatalf("never said %q:\n%s", sign, text())
+			_ = l.cmd.Process.Kill()
+			ts.Fatalf("never said %q:\n%s", sign, l.text())
 		}
 	}
-	ts.Check(server.Kill())
-	<-ended
-	return cmd.ProcessState.ExitCode(), text()
+	return l
+}
+
+func (l *started) text() []byte {
+	text, err := os.ReadFile(l.output)
+	l.ts.Check(err)
+	return text
+}
+
+// end waits for the process and returns its exit code and what it printed.
+func (l *started) end() (code int, printed []byte) {
+	<-l.ended
+	return l.cmd.ProcessState.ExitCode(), l.text()
 }
 
 // freezeCommand loads $URL for four seconds, stops the load generator's process for one of them in mid-interval, and wants an
@@ -157,36 +176,16 @@ func freezeCommand(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
-	path, err := exec.LookPath("tailgate")
-	ts.Check(err)
-	name := ts.MkAbs("frozen")
-	f, err := os.Create(name)
-	ts.Check(err)
-	defer f.Close()
-	cmd := exec.Command(path, append(append([]string{"load", ts.Getenv("URL"), "--out", ts.MkAbs(args[1])}, shortLoad...), "--measure", "4s")...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.Env = ts.MkAbs("."), f, f, scriptEnv(ts)
-	ts.Check(cmd.Start())
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	text := func() []byte {
-		text, err := os.ReadFile(name)
-		ts.Check(err)
-		return text
-	}
-	for deadline := time.Now().Add(30 * time.Second); !bytes.Contains(text(), []byte(" measure ")); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			_ = cmd.Process.Kill()
-			ts.Fatalf("it never measured:\n%s", text())
-		}
-	}
+	line := append(append([]string{"load", ts.Getenv("URL"), "--out", ts.MkAbs(args[1])}, shortLoad...), "--measure", "4s")
+	l := startUntil(ts, "frozen", " measure ", line)
 	// Well inside the interval, which begins 0.2 s after it is announced.
 	time.Sleep(time.Second)
-	ts.Check(cmd.Process.Signal(syscall.SIGSTOP))
+	ts.Check(l.cmd.Process.Signal(syscall.SIGSTOP))
 	time.Sleep(time.Second)
-	ts.Check(cmd.Process.Signal(syscall.SIGCONT))
-	<-ended
-	if got := cmd.ProcessState.ExitCode(); got != want {
-		ts.Fatalf("exit code %d, want %d\n%s", got, want, text())
+	ts.Check(l.cmd.Process.Signal(syscall.SIGCONT))
+	got, printed := l.end()
+	if got != want {
+		ts.Fatalf("exit code %d, want %d\n%s", got, want, printed)
 	}
 	var c record.ClientReport
 	data, err := os.ReadFile(filepath.Join(ts.MkAbs(args[1]), "rounds", "00-head", "client.json"))
@@ -198,7 +197,7 @@ func freezeCommand(ts *testscript.TestScript, _ bool, args []string) {
 			ts.Fatalf("%s: %v ms %s, of a second", what, ms, v.Reason())
 		}
 	}
-	fmt.Fprintf(ts.Stdout(), "%s", text())
+	fmt.Fprintf(ts.Stdout(), "%s", printed)
 }
 
 // orphansCommand fails when a process that a load generator of this script measured itself against is still there. Scripts

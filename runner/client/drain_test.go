@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -161,6 +162,53 @@ func TestEndIsKnownAtTheMarker(t *testing.T) {
 					t.Errorf("told %v after the marker", time.Duration(told-start))
 				}
 			})
+		})
+	}
+}
+
+// One stream may hold two connections, for which [CheckStreams] asks: the next request goes out with the end marker of the one
+// before, whose connection still waits for the end of its body.
+func TestAStreamHoldsTwoConnections(t *testing.T) {
+	for hold, want := range map[time.Duration]int64{0: 1, 40 * time.Millisecond: 2, 90 * time.Millisecond: 2} {
+		synctest.Test(t, func(t *testing.T) {
+			var open, most atomic.Int64
+			c, stop := pipeClient(t, func(s *server, conn net.Conn, br *bufio.Reader) {
+				most.Store(max(most.Load(), open.Add(1)))
+				defer open.Add(-1)
+				for s.next(br) {
+					time.Sleep(200 * time.Millisecond)
+					_, _ = io.WriteString(conn, okAnswer+frame(helloEvent+finishEvent+doneEvent))
+					time.Sleep(hold)
+					if _, err := io.WriteString(conn, "0\r\n\r\n"); err != nil {
+						return
+					}
+				}
+			})
+			over := make(chan struct{}, 1)
+			var flying sync.WaitGroup
+			for range 20 {
+				r, err := c.request(c.shortPrompt("hi", 8), true)
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.Sched = c.o.Clock.Now()
+				r.Ended = func(record.Instant, bool) { over <- struct{}{} }
+				release := make(chan record.Instant, 1)
+				release <- r.Sched
+				flying.Go(func() {
+					if got, _ := c.Do(t.Context(), r, release); got.Class != record.OK {
+						t.Errorf("%s: %s", got.Class, got.Detail)
+					}
+				})
+				<-over
+				// A server that ends its bodies at once has done so by now.
+				time.Sleep(time.Millisecond)
+			}
+			flying.Wait()
+			stop()
+			if most.Load() != want {
+				t.Errorf("a body that ends %v late: %d connections at once, want %d", hold, most.Load(), want)
+			}
 		})
 	}
 }

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -31,6 +32,22 @@ func (c *Client) firstModel(ctx context.Context) string {
 		return ""
 	}
 	return names[0]
+}
+
+// namesUnder finds the names in a list of models such as {"data": [{"id": "m"}]}.
+func namesUnder(list, name string) func([]byte) []string {
+	return func(answer []byte) []string {
+		var lists map[string]json.RawMessage
+		var models []map[string]json.RawMessage
+		// What is no such list has no names.
+		_ = json.Unmarshal(answer, &lists)
+		_ = json.Unmarshal(lists[list], &models)
+		names := make([]string, len(models))
+		for i, m := range models {
+			_ = json.Unmarshal(m[name], &names[i])
+		}
+		return names
+	}
 }
 
 // modelReady asks the server whether the model is loaded, where the dialect has a way to ask. A ready server is not a ready

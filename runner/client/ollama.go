@@ -1,24 +1,10 @@
 package client
 
-import "encoding/json"
-
 // ollama is the native API of Ollama: one JSON object per line. /api/generate takes a prompt, everything else messages.
 func ollama() *dialect {
 	return &dialect{
 		name: "ollama", path: "/api/chat", layout: inLines,
-		catalog: catalog{path: "/api/tags", names: func(list []byte) []string {
-			var body struct {
-				Models []struct {
-					Name string `json:"name"`
-				} `json:"models"`
-			}
-			_ = json.Unmarshal(list, &body)
-			var names []string
-			for _, m := range body.Models {
-				names = append(names, m.Name)
-			}
-			return names
-		}},
+		catalog: catalog{path: "/api/tags", names: namesUnder("models", "name")},
 		terms: terms{
 			messages: "messages", prompt: "prompt", promptAt: "/api/generate", within: "options", stream: "stream", model: "model",
 			temperature: "temperature", topP: "top_p", seed: "seed", caps: []string{"num_predict"},

@@ -1,26 +1,9 @@
 package client
 
-import (
-	"encoding/json"
-	"strings"
-)
+import "strings"
 
 // openAIList is the model list of openai-chat and openai-completions, which llama.cpp has too.
-func openAIList() catalog {
-	return catalog{path: "/v1/models", names: func(list []byte) []string {
-		var body struct {
-			Data []struct {
-				ID string `json:"id"`
-			} `json:"data"`
-		}
-		_ = json.Unmarshal(list, &body)
-		var names []string
-		for _, m := range body.Data {
-			names = append(names, m.ID)
-		}
-		return names
-	}}
-}
+func openAIList() catalog { return catalog{path: "/v1/models", names: namesUnder("data", "id")} }
 
 // openAIForce makes an answer exactly n tokens long, in the words of vLLM and SGLang.
 func openAIForce(f fields, n int) { f["min_tokens"], f["ignore_eos"] = n, true }

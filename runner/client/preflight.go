@@ -58,8 +58,10 @@ func connections(limit uint64) int {
 }
 
 // CheckStreams refuses a load whose planned peak of streams in flight needs more descriptors than this process may open:
-// the ceiling of [Descriptors] must be at least twice the peak, because a connection that is being replaced or dialled
-// ahead stands beside the one in use. It raises the soft limit first. The error holds the numbers and the fix; it is a
+// the ceiling of [Descriptors] must be at least twice the peak. A stream is over with its end marker, and whatever waited for
+// it goes on at once, while its connection waits for the end of the body for up to 100 ms: a server that is slow to end its bodies
+// makes each stream hold two. That a server which ends them in time needs one shows only once it is measured, when it
+// is too late to refuse. It raises the soft limit first. The error holds the numbers and the fix; it is a
 // configuration error, nothing was measured yet.
 func CheckStreams(peak int) error {
 	limit, err := raiseDescriptors()

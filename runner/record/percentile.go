@@ -64,6 +64,14 @@ func parseKey(key string) (k metricKey, ok bool) {
 	return metricKey{}, false
 }
 
+// clock is the latency with the instant from which it counts: "ttft", or "ttft_send" for one that counts from the write.
+func (k metricKey) clock() string {
+	if k.variant == "send" {
+		return k.latency + "_send"
+	}
+	return k.latency
+}
+
 // point is a value that occurred weight times, among the arrivals of a block.
 type point struct {
 	value  float64

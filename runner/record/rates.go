@@ -151,10 +151,7 @@ func beyond(d map[string]*distribution, slo map[string]float64) map[string]int {
 		if !ok {
 			continue
 		}
-		name := k.latency
-		if k.variant == "send" {
-			name += "_send"
-		}
+		name := k.clock()
 		dist, ok := d[name]
 		if !ok || dist.missing() != "" {
 			continue
@@ -212,10 +209,7 @@ func perRequest(slo map[string]float64) map[string]float64 {
 		if !ok {
 			continue
 		}
-		name := k.latency
-		if k.variant == "send" {
-			name += "_send"
-		}
+		name := k.clock()
 		if _, ok := of[name]; !ok || k.q < highest[name] {
 			continue
 		}

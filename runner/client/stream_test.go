@@ -29,8 +29,8 @@ type twoProtocols struct {
 	spoken      []string
 }
 
-func serveBoth(t testing.TB, conf *http.HTTP2Config, h http.HandlerFunc) *twoProtocols {
-	t.Helper()
+func serveBoth(tb testing.TB, conf *http.HTTP2Config, h http.HandlerFunc) *twoProtocols {
+	tb.Helper()
 	s := new(twoProtocols)
 	p := new(http.Protocols)
 	p.SetHTTP1(true)
@@ -50,10 +50,10 @@ func serveBoth(t testing.TB, conf *http.HTTP2Config, h http.HandlerFunc) *twoPro
 			}
 		},
 	}
-	l := listen(t)
+	l := listen(tb)
 	s.url = "http://" + l.Addr().String()
 	go func() { _ = hs.Serve(l) }()
-	t.Cleanup(func() { _ = hs.Close() })
+	tb.Cleanup(func() { _ = hs.Close() })
 	return s
 }
 

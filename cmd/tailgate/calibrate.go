@@ -20,6 +20,7 @@ const mostCalibrationPairs = 12
 func (a *app) calibrateCommand() *cobra.Command {
 	var base, file, out, from string
 	var pairs int
+	var over overrides
 	var timeout time.Duration
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -51,8 +52,8 @@ tolerances that supports. It exits 0 when there is a calibration, 4 when there i
 			}
 			c := &comparison{
 				app: a, repo: repo, out: out, args: append([]string{"calibrate"}, flagsOf(cmd)...), progress: a.err, calibrate: pairs, timeout: timeout,
-				policy: policySource{path: file},
-				refs:   build.ResolveOptions{Base: base, Head: base, Strategy: build.Ref},
+				policy: policySource{path: file}, over: over,
+				refs: build.ResolveOptions{Base: base, Head: base, Strategy: build.Ref},
 			}
 			o, err := c.compare(cmd.Context())
 			if err != nil {
@@ -66,6 +67,7 @@ tolerances that supports. It exits 0 when there is a calibration, 4 when there i
 	f.StringVar(&base, "base", "HEAD", "the ref to measure against itself")
 	f.IntVar(&pairs, "pairs", gate.DefaultCalibrationPairs, "pairs to measure, 4 to 12; verdict.calibration takes no fewer than 9")
 	f.StringVar(&file, "config", ".tailgate.yaml", "the configuration, relative to the repository")
+	f.StringVar(&over.gate, "gate", "", "what comparisons will be for, pr or release, instead of the file's: tolerances are supported in its number of pairs")
 	f.DurationVar(&timeout, "timeout", 0, "begin no pair that would not be over by then (default: no limit)")
 	f.StringVar(&out, "out", "", "run folder to create (default: .tailgate/runs/ID)")
 	f.StringVar(&from, "from", "", "measure nothing: make calibration.json again from this run folder")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tailgate-ci/tailgate/gate"
 	"github.com/tailgate-ci/tailgate/gate/stat"
+	"github.com/tailgate-ci/tailgate/internal/config"
 	"github.com/tailgate-ci/tailgate/runner/record"
 )
 
@@ -120,6 +121,10 @@ func TestCalibrateFrom(t *testing.T) {
 	for pairs, code := range map[int]int{4: 0, 3: 4} {
 		part := filepath.Join(t.TempDir(), fmt.Sprint(pairs))
 		aSession(t, part, record.KindCalibrate, plainPolicy, wobble[:pairs], 9)
+		text := strings.Replace(read(t, part, "run.json"), `"status": "complete"`, `"status": "running"`, 1)
+		if err := os.WriteFile(filepath.Join(part, "run.json"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 		out, errOut := runs(t, code, "calibrate", "--from", part)
 		if code == 0 && !strings.Contains(out, "4 pairs are too few for verdict.calibration") || code != 0 && !strings.Contains(errOut, "3 pairs valid, a calibration takes 4") {
 			t.Errorf("%d pairs:\n%s%s", pairs, out, errOut)
@@ -239,5 +244,55 @@ func TestUnfinishedLookIsShown(t *testing.T) {
 		if strings.Contains(out+read(t, three, "report.md"), word) {
 			t.Errorf("three pairs print %q", word)
 		}
+	}
+}
+
+// A pull request is judged with the calibration of the commit that its policy comes from; one that a change could have written
+// outside the repository is refused.
+func TestCalibrationOfACommit(t *testing.T) {
+	repo := t.TempDir()
+	ctx := t.Context()
+	if err := git(ctx, repo, "init", "-q", "-b", "main"); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	aSession(t, filepath.Join(dir, "cal"), record.KindCalibrate, plainPolicy, wobble, 9)
+	runs(t, 0, "calibrate", "--from", filepath.Join(dir, "cal"))
+	good := read(t, dir, "cal", "calibration.json")
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(repo, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("noise.json", good)
+	if err := commit(ctx, repo, "Calibrate"); err != nil {
+		t.Fatal(err)
+	}
+	write("noise.json", strings.Replace(good, `"pairs": 9`, `"pairs": 12`, 1))
+	f, err := config.Parse("p", []byte(priorPolicy))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := policySource{path: "p", commit: "HEAD"}
+	c, text, err := p.calibration(ctx, repo, f)
+	if err != nil || c.Pairs != 9 || string(text) != good {
+		t.Errorf("%+v, %v", c, err)
+	}
+	f.Verdict.Calibration = filepath.Join(dir, "cal", "calibration.json")
+	if _, _, err := p.calibration(ctx, repo, f); err == nil || !strings.Contains(err.Error(), "lies outside the repository") {
+		t.Errorf("an absolute path is read for a pull request: %v", err)
+	}
+	f.Verdict.Calibration = "none.json"
+	if _, _, err := p.calibration(ctx, repo, f); err == nil || !strings.Contains(err.Error(), "verdict.calibration: none.json: no such file at commit HEAD") {
+		t.Errorf("%v", err)
+	}
+	p.commit, f.Verdict.Calibration = "", filepath.Join(dir, "cal", "calibration.json")
+	if c, _, err := p.calibration(ctx, repo, f); err != nil || c.Pairs != 9 {
+		t.Errorf("a file of this machine is not read at a terminal: %+v, %v", c, err)
+	}
+	f.Verdict.Calibration = "off"
+	if c, text, err := p.calibration(ctx, repo, f); c != nil || text != nil || err != nil {
+		t.Errorf("off: %+v, %v", c, err)
 	}
 }

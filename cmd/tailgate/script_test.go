@@ -325,7 +325,7 @@ func looksCommand(ts *testscript.TestScript, _ bool, args []string) {
 	for i, n := range d.Looks {
 		looks[i] = strconv.Itoa(n)
 	}
-	fmt.Fprintf(ts.Stdout(), "looks %s\nlevel %v\norder %d\n", strings.Join(looks, ","), d.Level, len(d.Order))
+	fmt.Fprintf(ts.Stdout(), "looks %s\nlevel %.4g\norder %d\n", strings.Join(looks, ","), d.Level, len(d.Order))
 }
 
 // provisionalCommand wants the line of three pairs in the report of a run that was judged, and only there: `provisional DIR`.

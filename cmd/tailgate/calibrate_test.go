@@ -20,7 +20,7 @@ import (
 var madeUp = time.Date(2026, 3, 4, 10, 15, 0, 0, time.UTC)
 
 // aSession writes the folder of a made-up session in which pair k has head slower than base by d[k], a log ratio in TTFT p50.
-func aSession(t testing.TB, dir string, kind record.Kind, policy string, d []float64, looks ...int) {
+func aSession(t *testing.T, dir string, kind record.Kind, policy string, d []float64, looks ...int) {
 	t.Helper()
 	run := &record.Run{
 		ID: "made-up-" + string(kind), Kind: kind, Status: record.StatusComplete, Epoch: madeUp, Tailgate: tool(), Command: "tailgate",

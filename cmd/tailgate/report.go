@@ -122,7 +122,7 @@ func storedCalibration(dir, policy, name string) (*record.Calibration, error) {
 			path = filepath.Join(filepath.Dir(policy), name)
 		}
 	}
-	text, err := os.ReadFile(path)
+	text, err := os.ReadFile(path) //nolint:gosec // a path of the user's own policy, or inside the run folder
 	if err != nil {
 		return nil, usage(fmt.Errorf("verdict.calibration: %w", err), "put the file there, or judge by a policy without one: --policy")
 	}

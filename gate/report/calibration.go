@@ -60,10 +60,10 @@ func noiseFact(c *record.Calibration) words {
 			high, loud = x, key
 		}
 	}
-	switch {
-	case quiet == "":
+	switch quiet {
+	case "":
 		return words{say("no gated metric has a number in every round")}
-	case quiet == loud:
+	case loud:
 		return words{say("rounds of one build differ by %s in %s (standard deviation)", share(math.Expm1(low)), label(quiet))}
 	default:
 		return words{say("rounds of one build differ by %s (%s) to %s (%s), standard deviation", share(math.Expm1(low)), label(quiet), share(math.Expm1(high)), label(loud))}

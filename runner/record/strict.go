@@ -167,10 +167,10 @@ type key struct {
 
 func fieldsByName(t reflect.Type) map[string]key {
 	keys := map[string]key{}
-	for i := range t.NumField() {
-		name, options, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+	for f := range t.Fields() {
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if name != "" && name != "-" {
-			keys[name] = key{t.Field(i).Type, strings.Contains(options, "omit")}
+			keys[name] = key{f.Type, strings.Contains(options, "omit")}
 		}
 	}
 	return keys
@@ -222,8 +222,8 @@ func missingKey(t reflect.Type, seen map[string]bool) string {
 		return ""
 	}
 	keys := fieldsByName(t)
-	for i := range t.NumField() {
-		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+	for f := range t.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if k, ok := keys[name]; ok && !k.optional && !seen[name] {
 			return name
 		}

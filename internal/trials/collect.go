@@ -29,6 +29,9 @@ type Plan struct {
 	Jobs int
 	// Until is when no further session starts; those that run then are finished. Zero is never.
 	Until time.Time
+	// WhenQuiet starts a session only after others left the machine alone for [calmFor], by the limit of [QuietLimit]. Nothing of a
+	// session is known then.
+	WhenQuiet bool
 	// Log receives a line per session.
 	Log io.Writer
 }
@@ -86,7 +89,11 @@ func (p Plan) Collect(ctx context.Context) error {
 	var wg sync.WaitGroup
 	for range max(p.Jobs, 1) {
 		wg.Go(func() {
-			for sc, ok := next(); ok; sc, ok = next() {
+			for p.calm(ctx, readLoad) {
+				sc, ok := next()
+				if !ok {
+					return
+				}
 				r, err := p.session().Run(ctx, sc)
 				ended(sc, r, err)
 			}
@@ -97,6 +104,30 @@ func (p Plan) Collect(ctx context.Context) error {
 		return fmt.Errorf("%d sessions in a row ended without a verdict: %w", failures, last)
 	}
 	return nil
+}
+
+// calmFor is how long others must have left the machine alone before a session starts there. A session lasts longer, so this
+// spares time and promises nothing: the table goes by what a session saw.
+const calmFor = 10 * time.Second
+
+// calm waits for a quiet machine where the plan asks for one; false when time is up or the context ended before. A machine that
+// cannot be watched is never quiet.
+func (p Plan) calm(ctx context.Context, look func() load) bool {
+	for p.WhenQuiet {
+		before := look()
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(calmFor):
+		}
+		if o := before.others(look()); o != nil && *o <= QuietLimit {
+			return true
+		}
+		if !p.Until.IsZero() && time.Now().After(p.Until) {
+			return false
+		}
+	}
+	return true
 }
 
 // neediest is the scenario with the smallest share of its sessions; false when all have theirs.

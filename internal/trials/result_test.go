@@ -6,8 +6,10 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tailgate-ci/tailgate/gate"
@@ -173,6 +175,31 @@ func TestCollectStops(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// A session waits until others leave the machine alone, and not beyond the hour.
+func TestCalm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		// Others keep every core busy for the first 25 seconds.
+		look := func() load {
+			busy := min(time.Since(began), 25*time.Second) * time.Duration(runtime.NumCPU())
+			return load{at: time.Now(), busy: busy, known: true}
+		}
+		if !(Plan{WhenQuiet: true}).calm(t.Context(), look) {
+			t.Fatal("no session although the machine fell quiet")
+		}
+		if waited := time.Since(began); waited != 4*calmFor {
+			t.Errorf("waited for %s; 30 s still hold five busy ones, so the fourth look is the first quiet one", waited)
+		}
+		if (Plan{WhenQuiet: true, Until: time.Now().Add(5 * time.Second)}).calm(t.Context(), func() load { return load{} }) {
+			t.Error("a machine that cannot be watched counts as quiet")
+		}
+		began = time.Now()
+		if !(Plan{}).calm(t.Context(), look) || time.Since(began) != 0 {
+			t.Error("waited although nobody asked")
+		}
+	})
 }
 
 // Tables count every session once, and a rate of nothing is never 0 %.

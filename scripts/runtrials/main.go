@@ -37,7 +37,7 @@ type options struct {
 	scenarios             []trials.Scenario
 	want, jobs            int
 	long                  time.Duration
-	table, list           bool
+	table, list, calm     bool
 }
 
 func parse(args []string, errs io.Writer) (options, error) {
@@ -51,6 +51,7 @@ func parse(args []string, errs io.Writer) (options, error) {
 	f.IntVar(&o.want, "want", 0, "sessions each scenario should have in the file (default: the number in --list)")
 	f.IntVar(&o.jobs, "jobs", 1, "sessions at once; believed only where round noise does not rise, which is measured first")
 	f.DurationVar(&o.long, "for", 0, "start no session after this long (default: stop when all are there)")
+	f.BoolVar(&o.calm, "when-quiet", false, "start a session only when others have left the machine alone for ten seconds")
 	f.BoolVar(&o.table, "table", false, "print the tables of the results file and run nothing")
 	f.StringVar(&o.docs, "docs", "", "write the tables of the results file into this page, and run nothing")
 	f.BoolVar(&o.list, "list", false, "list the scenarios and run nothing")
@@ -98,7 +99,7 @@ func run(ctx context.Context, args []string, out, errs io.Writer) error {
 		return err
 	}
 	defer os.RemoveAll(scratch) //nolint:errcheck // a leftover in the temporary folder harms nobody
-	p := trials.Plan{Results: o.results, Scratch: scratch, Scenarios: o.scenarios, Want: o.want, Jobs: o.jobs, Log: errs}
+	p := trials.Plan{Results: o.results, Scratch: scratch, Scenarios: o.scenarios, Want: o.want, Jobs: o.jobs, WhenQuiet: o.calm, Log: errs}
 	p.Path, p.Home = os.Getenv("PATH"), os.Getenv("HOME") //nolint:forbidigo // a script of the repository, at its caller's hands
 	if p.Binary, p.Tool, err = binary(ctx, o.binary, scratch); err != nil {
 		return err

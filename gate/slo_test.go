@@ -40,6 +40,7 @@ func TestSLO(t *testing.T) {
 		"at risk":                      {798, 799, 49, 49, "", "", gate.SLOAtRisk, gate.Pass, ""},
 		"at risk, proven":              {798, 799, 49, 49, gate.Proven, "", gate.SLOAtRisk, gate.Inconclusive, gate.SLODoubtful},
 		"value over, counts under":     {799, 801, 45, 45, "", "", gate.SLOAtRisk, gate.Pass, ""},
+		"values under, counts near":    {700, 700, 49, 49, "", "", gate.SLOAtRisk, gate.Pass, ""},
 		"pre-existing":                 {900, 905, 90, 92, "", "", gate.SLOViolated, gate.Pass, ""},
 		"pre-existing, release":        {900, 905, 90, 92, "", gate.PreexistingFail, gate.SLOViolated, gate.Fail, gate.SLOBroken},
 		"pre-existing but worse still": {900, 1000, 90, 200, "", "", gate.SLOViolated, gate.Fail, gate.SLOBroken},

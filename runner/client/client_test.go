@@ -148,6 +148,37 @@ func TestEventIsNotHeldForTheNextChunk(t *testing.T) {
 	})
 }
 
+// deaf is a connection whose read deadlines do not fire, as those of a process that got no CPU do not.
+type deaf struct{ net.Conn }
+
+func (deaf) SetReadDeadline(time.Time) error { return nil }
+
+// The limit decides by the stamp of the read, not by whether a timer got to run before it.
+func TestLateBytesAreLateWithoutATimer(t *testing.T) {
+	for after, want := range map[time.Duration]record.Outcome{499 * time.Millisecond: record.OK, 501 * time.Millisecond: record.Timeout} {
+		synctest.Test(t, func(t *testing.T) {
+			ours, theirs := net.Pipe()
+			go func() {
+				defer theirs.Close()
+				req, err := http.ReadRequest(bufio.NewReader(theirs))
+				if err != nil {
+					return
+				}
+				_, _ = io.Copy(io.Discard, req.Body)
+				time.Sleep(after)
+				_, _ = io.WriteString(theirs, okAnswer+okChunks())
+			}()
+			s := namedScript(t, "K-03b-too-late") // total limit of 500 ms
+			c := scriptClient(t, &s, func(context.Context, string) (net.Conn, error) { return deaf{ours}, nil })
+			got := send(t, c, 0)
+			c.Close()
+			if got.Class != want || want == record.Timeout && got.Detail != "total" {
+				t.Errorf("after %v: %s: %s", after, got.Class, got.Detail)
+			}
+		})
+	}
+}
+
 func TestInformationalAnswersAreSkippedAndHeadsBounded(t *testing.T) {
 	for head, want := range map[string]record.Outcome{
 		"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + okAnswer + okChunks(): record.OK,

@@ -129,7 +129,7 @@ func (c *conn) fill() error {
 		c.lo, c.hi = 0, 0
 	}
 	for c.failed == nil {
-		c.arm()
+		due, limit := c.arm()
 		// In this order: the end of the context sets a deadline of its own.
 		if c.watch.ctx.Err() != nil {
 			c.failed = &cancelError{context.Cause(c.watch.ctx)}
@@ -137,20 +137,31 @@ func (c *conn) fill() error {
 		}
 		n, err := c.read()
 		switch {
+		case n == 0 && errors.Is(err, os.ErrDeadlineExceeded):
+			c.failed = c.expired()
+		case c.last.at >= due:
+			// The deadline of a socket fires late on a busy machine; what came after a limit is late all the same.
+			c.failed, c.hi = &limitError{limit}, c.lo
 		case n > 0 || err == nil:
 			return nil
-		case !errors.Is(err, os.ErrDeadlineExceeded):
-			c.failed = err
-		case c.watch.ctx.Err() != nil:
-			c.failed = &cancelError{context.Cause(c.watch.ctx)}
 		default:
-			c.armed = 0
-			if due, limit := c.watch.due(); c.clock.Now() >= due {
-				c.failed = &limitError{limit}
-			}
+			c.failed = err
 		}
 	}
 	return c.failed
+}
+
+// expired says why a read ended at the socket's deadline: nil when that was one of an earlier exchange, or of a limit that has
+// moved on since.
+func (c *conn) expired() error {
+	if c.watch.ctx.Err() != nil {
+		return &cancelError{context.Cause(c.watch.ctx)}
+	}
+	c.armed = 0
+	if due, limit := c.watch.due(); c.clock.Now() >= due {
+		return &limitError{limit}
+	}
+	return nil
 }
 
 // read reads once.
@@ -176,11 +187,11 @@ func (c *conn) stamp(n int) {
 
 // arm sets the socket's deadline if the limit due next lies before it. A later one is left alone, also by the exchanges
 // that follow, and looked at again when it fires: streams push their idle limit ahead with every byte, and setting a timer
-// for each would be waste.
-func (c *conn) arm() {
-	due, _ := c.watch.due()
+// for each would be waste. It returns the limit due next.
+func (c *conn) arm() (due record.Instant, limit string) {
+	due, limit = c.watch.due()
 	if c.armed != 0 && due >= c.armed {
-		return
+		return due, limit
 	}
 	var t time.Time
 	if due != never {
@@ -189,6 +200,7 @@ func (c *conn) arm() {
 	// An error here means a closed socket; the read says it better.
 	_ = c.SetReadDeadline(t)
 	c.armed = due
+	return due, limit
 }
 
 // next waits for bytes of the body and returns those of one read. They are valid until the next call.

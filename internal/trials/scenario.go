@@ -157,7 +157,8 @@ func troubles() []Scenario {
 		c.Cold = simserver.Cold{Factor: 1.5, Decay: simserver.Duration(400 * time.Millisecond)}
 	}
 	stall := func(c *simserver.Config) {
-		c.Stall = simserver.Stall{Every: simserver.Duration(500 * time.Millisecond), For: simserver.Duration(80 * time.Millisecond)}
+		// Several in each warm-up window, so that windows agree and the stalls meet the gate, not the rule of the steady state.
+		c.Stall = simserver.Stall{Every: simserver.Duration(50 * time.Millisecond), For: simserver.Duration(8 * time.Millisecond)}
 	}
 	return []Scenario{
 		{
@@ -183,10 +184,10 @@ func troubles() []Scenario {
 			Right: passOnly, Wrong: failOnly, head: slow,
 		},
 		{
-			Name: "stalls", About: "head stands still for 80ms twice a second", Size: Other, Least: 20, Right: failOnly, Wrong: passOnly, head: stall,
+			Name: "stalls", About: "head stands still for 8ms twenty times a second", Size: Other, Least: 20, Right: failOnly, Wrong: passOnly, head: stall,
 		},
 		{
-			Name: "stalls-both", About: "both builds stand still for 80ms twice a second", Size: Other, Least: 20, Right: voidOrOpen, Wrong: failOnly,
+			Name: "stalls-both", About: "both builds stand still for 8ms twenty times a second", Size: Other, Least: 20, Right: voidOrOpen, Wrong: failOnly,
 			base: stall, head: stall,
 		},
 	}

@@ -152,7 +152,8 @@ func threshold(e evidence) (fail, ok bool) {
 	return e.head[0] > e.limit, true
 }
 
-// Limits are the absolute limits of the threshold rule, set once from the first identical session of each kind of load in the file.
+// Limits are the absolute limits of the threshold rule, set once from the first identical session of each kind of load in the file
+// that has three valid rounds of base.
 func Limits(results []Result) map[string]float64 {
 	limits := map[string]float64{}
 	for _, r := range results {
@@ -162,7 +163,7 @@ func Limits(results []Result) map[string]float64 {
 		}
 		for _, key := range sc.Gated() {
 			base := values(r.Valid(record.Base), key)
-			if _, set := limits[limitKey(sc, key)]; set || len(base) == 0 {
+			if _, set := limits[limitKey(sc, key)]; set || len(base) < 3 {
 				continue
 			}
 			m, _ := gate.MetricOf(key)

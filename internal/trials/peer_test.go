@@ -129,7 +129,10 @@ func TestPeerJudge(t *testing.T) {
 	r := Result{Scenario: "identical", Rounds: []Round{
 		round(0, record.Base, "pacer_lag", 1), round(1, record.Base, "", 70), round(2, record.Head, "", 80),
 	}}
-	limits := Limits([]Result{r})
+	known := Result{Scenario: "identical", Rounds: []Round{
+		round(0, record.Base, "", 69), round(1, record.Base, "", 70), round(2, record.Base, "", 71),
+	}}
+	limits := Limits([]Result{r, known})
 	if got := limits["ttft_p50"]; !close3(got, 73.5) {
 		t.Errorf("the limit on TTFT p50 is %g, want 70 * 1.05", got)
 	}

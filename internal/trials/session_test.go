@@ -135,3 +135,34 @@ func TestFixtures(t *testing.T) {
 		}
 	}
 }
+
+// A collection goes from the comparison of round noise to its sessions, counts what the comparison measured, and takes up where it
+// stopped.
+func TestCollect(t *testing.T) {
+	s := session(t, stand(t, gate.Pass, 0))
+	same, _ := Find("identical")
+	other, _ := Find("itl-half")
+	var log strings.Builder
+	p := Plan{
+		Binary: s.Binary, Tool: s.Tool, Path: s.Path, Home: s.Home, Scratch: s.Scratch, Results: filepath.Join(t.TempDir(), "results.jsonl"),
+		Scenarios: []Scenario{same, other}, Want: 5, Jobs: 2, Log: &log,
+	}
+	jobs, err := p.Parallel(t.Context())
+	if err != nil || jobs != 1 {
+		t.Fatalf("%d jobs, %v; rounds without noise to compare are no reason for two", jobs, err)
+	}
+	p.Jobs = jobs
+	for range 2 {
+		if err := p.Collect(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		results, _, err := Read(p.Results)
+		n := map[string]int{}
+		for _, r := range results {
+			n[r.Scenario]++
+		}
+		if err != nil || n["identical"] != 2*probeEach || n["itl-half"] != 5 {
+			t.Fatalf("%v sessions, %v; want %d of the comparison and 5 of the other scenario\n%s", n, err, 2*probeEach, log.String())
+		}
+	}
+}

@@ -210,7 +210,11 @@ func TestTables(t *testing.T) {
 		list = append(list, Result{Scenario: "identical", ID: string(rune('a' + i)), Verdict: v, Others: &quiet, Cores: 2, Jobs: 1, Pairs: 4})
 	}
 	list = append(list, Result{Scenario: "p50-double", ID: "x", Verdict: gate.Fail, Others: &loud}, Result{Scenario: "p50-double", ID: "y", Verdict: gate.Pass})
+	list = append(list, Result{Scenario: "identical", ID: "z", Verdict: gate.Pass, Others: &quiet, Cores: 2, Jobs: 3, Pairs: 4})
 	text := Tables(list)
+	if _, crowded, _ := strings.Cut(text, "### Several at once"); !strings.Contains(crowded, "| identical builds: `fail` | 1 | 0 | 0.0 % [0.0, 97.5] |") {
+		t.Errorf("a session beside two others is not among its like:\n%s", text)
+	}
 	for _, want := range []string{
 		"| identical builds: `fail` | 4 | 1 | 25.0 % [0.6, 80.6] |",
 		"| half the tolerance: `fail` | 0 | 0 | n/a (no session) |",

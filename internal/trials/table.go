@@ -38,29 +38,29 @@ func Page(text []byte, results []Result) ([]byte, error) {
 }
 
 // Tables are the figures of a results file in Markdown: what was run, the promises, every scenario, the peers, and the truth beside
-// what was measured; once over the sessions on a quiet machine and once over those beside other work. They depend on the results
-// alone.
+// what was measured; for sessions one at a time, several at once, and beside other work. They depend on the results alone.
 func Tables(results []Result) string {
-	var quiet, busy []Result
-	for _, r := range results {
-		if _, known := Find(r.Scenario); !known {
-			continue
-		}
-		if r.Quiet() {
-			quiet = append(quiet, r)
-		} else {
-			busy = append(busy, r)
-		}
-	}
-	limits := Limits(append(append([]Result{}, quiet...), busy...))
-	var b strings.Builder
-	for _, part := range []struct {
+	parts := []struct {
 		title string
+		in    func(Result) bool
 		list  []Result
 	}{
-		{fmt.Sprintf("On a quiet machine (others took at most %.0f %% of it)", 100*QuietLimit), quiet},
-		{fmt.Sprintf("Beside other work (others took more than %.0f %% of the machine)", 100*QuietLimit), busy},
-	} {
+		{title: fmt.Sprintf("One at a time, on a quiet machine (others took at most %.0f %% of it)", 100*QuietLimit), in: func(r Result) bool { return r.Quiet() && r.Jobs <= 1 }},
+		{title: fmt.Sprintf("Several at once, so that rounds are noisier (others took at most %.0f %% of the machine)", 100*QuietLimit), in: func(r Result) bool { return r.Quiet() && r.Jobs > 1 }},
+		{title: fmt.Sprintf("Beside other work (others took more than %.0f %% of the machine)", 100*QuietLimit), in: func(r Result) bool { return !r.Quiet() }},
+	}
+	var known []Result
+	for i := range parts {
+		for _, r := range results {
+			if _, ok := Find(r.Scenario); ok && parts[i].in(r) {
+				parts[i].list = append(parts[i].list, r)
+			}
+		}
+		known = append(known, parts[i].list...)
+	}
+	limits := Limits(known)
+	var b strings.Builder
+	for _, part := range parts {
 		fmt.Fprintf(&b, "\n### %s\n\n", part.title)
 		if len(part.list) == 0 {
 			b.WriteString("No session yet.\n")

@@ -38,6 +38,7 @@ type options struct {
 	want, jobs            int
 	long                  time.Duration
 	table, list, calm     bool
+	noisy                 bool
 }
 
 func parse(args []string, errs io.Writer) (options, error) {
@@ -50,6 +51,7 @@ func parse(args []string, errs io.Writer) (options, error) {
 	f.StringVar(&only, "scenario", "", "names of scenarios, separated by commas (default: all)")
 	f.IntVar(&o.want, "want", 0, "sessions each scenario should have in the file (default: the number in --list)")
 	f.IntVar(&o.jobs, "jobs", 1, "sessions at once; believed only where round noise does not rise, which is measured first")
+	f.BoolVar(&o.noisy, "noisy", false, "run --jobs at once even where rounds get noisier; such sessions have tables of their own")
 	f.DurationVar(&o.long, "for", 0, "start no session after this long (default: stop when all are there)")
 	f.BoolVar(&o.calm, "when-quiet", false, "start a session only when others have left the machine alone for ten seconds")
 	f.BoolVar(&o.table, "table", false, "print the tables of the results file and run nothing")
@@ -107,7 +109,10 @@ func run(ctx context.Context, args []string, out, errs io.Writer) error {
 	if o.long > 0 {
 		p.Until = time.Now().Add(o.long)
 	}
-	if p.Jobs, err = p.Parallel(ctx); err == nil {
+	if !o.noisy {
+		p.Jobs, err = p.Parallel(ctx)
+	}
+	if err == nil {
 		err = p.Collect(ctx)
 	}
 	if ctx.Err() != nil {

@@ -192,7 +192,17 @@ func TestReadyServerExits(t *testing.T) {
 func TestReadyTimeout(t *testing.T) {
 	spec := serving(t, "HEALTH_MS=600000")
 	spec.ReadyTimeout = 600 * time.Millisecond
-	e := wantError(t, start(t, spec).Ready(t.Context(), nil), record.StartTimeout)
+	s := start(t, spec)
+	// A busy machine may take longer than that to bring the process up, and then there is no log yet to show the tail of.
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		if text, err := os.ReadFile(spec.LogPath); err == nil && len(text) > 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the server says nothing")
+		}
+	}
+	e := wantError(t, s.Ready(t.Context(), nil), record.StartTimeout)
 	if !strings.Contains(e.Text, "600ms") || e.Exit != nil || len(e.Tail) == 0 {
 		t.Errorf("error = %+v", e)
 	}

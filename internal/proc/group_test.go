@@ -17,10 +17,22 @@ import (
 
 // stubborn is a script whose parent ends on SIGTERM while its two children ignore it.
 const stubborn = `
-(trap "" TERM; exec sleep 300) &
-(trap "" TERM; exec sleep 300) &
 trap "exit 0" TERM
+(trap "" TERM; exec sleep 300) &
+(trap "" TERM; exec sleep 300) &
 wait`
+
+// trapped starts a script with a log and waits until it has said that its trap is set.
+func trapped(t *testing.T, script string) (g *Group, log string) {
+	t.Helper()
+	log = filepath.Join(t.TempDir(), "log")
+	g = start(t, script, func(c *Command) { c.Log = log })
+	eventually(t, "the trap is set", func() bool {
+		text, err := os.ReadFile(log)
+		return err == nil && strings.HasPrefix(string(text), "set\n")
+	})
+	return g, log
+}
 
 func TestStartGivesTheChildNothingOfOurs(t *testing.T) {
 	t.Setenv("GITHUB_TOKEN", "ghs_canary")
@@ -118,8 +130,7 @@ func TestEndForcesChildrenThatIgnoreTheSignal(t *testing.T) {
 }
 
 func TestEndIsPoliteFirst(t *testing.T) {
-	g := start(t, `trap "exit 7" TERM; while :; do sleep 0.02; done`, nil)
-	time.Sleep(100 * time.Millisecond) // the trap must be set
+	g, _ := trapped(t, `trap "exit 7" TERM; echo set; while :; do sleep 0.02; done`)
 	report := g.Stop(syscall.SIGTERM, 5*time.Second)
 	if report.Forced != 0 || g.Wait().Code != 7 || report.Took > 3*time.Second {
 		t.Errorf("report = %+v, exit %+v", report, g.Wait())
@@ -131,9 +142,7 @@ func TestEndIsPoliteFirst(t *testing.T) {
 
 func TestEndAsksEachProcessOnce(t *testing.T) {
 	// Many servers take a second SIGTERM for "at once": it must not come while the first still works.
-	log := filepath.Join(t.TempDir(), "log")
-	g := start(t, `trap 'echo asked' TERM; i=0; while [ $i -lt 40 ]; do sleep 0.02; i=$((i+1)); done`, func(c *Command) { c.Log = log })
-	time.Sleep(100 * time.Millisecond)
+	g, log := trapped(t, `trap 'echo asked' TERM; echo set; i=0; while [ $i -lt 40 ]; do sleep 0.02; i=$((i+1)); done`)
 	g.Stop(syscall.SIGTERM, 600*time.Millisecond)
 	if text, err := os.ReadFile(log); err != nil || strings.Count(string(text), "asked") != 1 {
 		t.Errorf("log %q, %v; want one line", text, err)

@@ -33,7 +33,7 @@ type Detector struct {
 	report  record.SteadyReport
 	// chosen is true once it is settled how many windows are joined into one.
 	chosen bool
-	// flatAt is the window at which both signals were confirmed but for failures, and have been since; 0 while they are not.
+	// flatAt is the window at which both signals were first confirmed but for failures; 0 before.
 	flatAt int
 }
 
@@ -76,7 +76,7 @@ func (d *Detector) apply() Decision {
 	flat := level && d.longEnough() && d.flat(delivered) && d.flat(latency)
 	switch {
 	case !flat:
-		d.flatAt = 0
+		// Nor does the rule ask a server without failures to stay flat once it was: noise would hold back the failing arm alone.
 	case served:
 		d.report.ConfirmedAt, d.report.End = n, "confirmed"
 		return Confirmed

@@ -73,6 +73,7 @@ func TestDecisions(t *testing.T) {
 		{"level from the start", nil, repeat(30, window(100)), Confirmed, 10},
 		{"shortest warm-up raised", func(r *record.Warmup) { r.Min = 150 * time.Second }, repeat(30, window(100)), Confirmed, 15},
 		{"failures never stop", nil, repeat(40, failing(100)), WithFailures, 20},
+		{"failures never stop, one window is odd", nil, append(append(repeat(12, failing(100)), failing(120)), repeat(40, failing(100))...), WithFailures, 23},
 		{"failures stop", nil, append(repeat(12, failing(100)), repeat(10, window(100))...), Confirmed, 17},
 		{"signal missing", nil, repeat(60, gap), Capped, 60},
 		{"signal back again", nil, append(repeat(3, gap), repeat(20, window(100))...), Confirmed, 13},

@@ -76,7 +76,7 @@ func (d *Detector) apply() Decision {
 	flat := level && d.longEnough() && d.flat(delivered) && d.flat(latency)
 	switch {
 	case !flat:
-		// Nor does the rule ask a server without failures to stay flat once it was: noise would hold back the failing arm alone.
+		// flatAt stays: a server without failures need be flat once only, and noise would hold back the failing arm alone.
 	case served:
 		d.report.ConfirmedAt, d.report.End = n, "confirmed"
 		return Confirmed

@@ -40,7 +40,8 @@ type Plan struct {
 const maxFailures = 3
 
 // Collect runs sessions until every scenario has what it wants, time is up, or the context ends: what runs then is lost and nothing
-// else. Sessions are counted whatever their verdict.
+// else. Sessions are counted whatever their verdict, but not those that the machine did not carry: they have a table of
+// their own.
 func (p Plan) Collect(ctx context.Context) error {
 	done, skipped, err := Read(p.Results)
 	if err != nil {
@@ -51,7 +52,9 @@ func (p Plan) Collect(ctx context.Context) error {
 	}
 	have := map[string]int{}
 	for _, r := range done {
-		have[r.Scenario]++
+		if !r.Overloaded() {
+			have[r.Scenario]++
+		}
 	}
 	var mu sync.Mutex
 	failures := 0

@@ -231,6 +231,44 @@ func TestTables(t *testing.T) {
 	}
 }
 
+// More at once than the machine carried is a matter of void rounds, not of verdicts, and only where there were several.
+func TestOverloaded(t *testing.T) {
+	rounds := func(voids ...string) []Round {
+		var out []Round
+		for i, v := range voids {
+			out = append(out, Round{Slot: i, Void: v})
+		}
+		return out
+	}
+	for _, tt := range []struct {
+		name string
+		r    Result
+		want bool
+	}{
+		{"half void", Result{Jobs: 3, Verdict: gate.Pass, Rounds: rounds("", "pacer_lag", "canary", "")}, true},
+		{"a third void", Result{Jobs: 3, Verdict: gate.Invalid, Rounds: rounds("", "pacer_lag", "")}, false},
+		{"alone", Result{Jobs: 1, Verdict: gate.Invalid, Rounds: rounds("", "pacer_lag")}, false},
+		{"the build never got steady", Result{Jobs: 3, Verdict: gate.Invalid, Rounds: rounds("", "no_steady_state")}, false},
+		{"no round", Result{Jobs: 3, Verdict: gate.Invalid}, false},
+	} {
+		if got := tt.r.Overloaded(); got != tt.want {
+			t.Errorf("%s: overloaded is %t, want %t", tt.name, got, tt.want)
+		}
+	}
+	quiet := 0.0
+	text := Tables([]Result{
+		{Scenario: "identical", Jobs: 3, Others: &quiet, Verdict: gate.Invalid, Rounds: rounds("pacer_lag")},
+		{Scenario: "identical", Jobs: 3, Others: &quiet, Verdict: gate.Pass, Rounds: rounds("")},
+	})
+	_, several, _ := strings.Cut(text, "### Several at once")
+	several, beyond, _ := strings.Cut(several, "### More at once")
+	for part, want := range map[string]string{several: "| identical builds: anything but `pass` | 1 | 0 |", beyond: "| identical builds: anything but `pass` | 1 | 1 |"} {
+		if !strings.Contains(part, want) {
+			t.Errorf("the tables lack %q in\n%s", want, part)
+		}
+	}
+}
+
 // By hand: pair differences 1 and 3 % have a deviation of 1.414 %, so one round has 1 %.
 func TestNoise(t *testing.T) {
 	got := Noise([]Result{{Metrics: []Metric{{Key: "ttft_p50", Pairs: []float64{0.01, 0.03}}, {Key: "itl_p50", Pairs: []float64{9, 1}}}}}, "ttft_p50")

@@ -22,6 +22,22 @@ const QuietLimit = 0.10
 // Quiet reports whether a session ran on a quiet machine. One whose machine could not be watched did not.
 func (r Result) Quiet() bool { return r.Others != nil && *r.Others <= QuietLimit }
 
+// OverloadShare is the share of a session's rounds that the machine may void before the session counts as one of several at once that
+// the machine did not carry.
+const OverloadShare = 1.0 / 3
+
+// Overloaded reports whether a session that others of these trials ran beside was voided by the machine too often to say anything
+// of a build: by every rule of validity but that of the warm-up, which the build may cause. None of them reads a latency.
+func (r Result) Overloaded() bool {
+	void := 0
+	for _, rd := range r.Rounds {
+		if rd.Void != "" && rd.Void != gate.VoidNoSteadyState {
+			void++
+		}
+	}
+	return r.Jobs > 1 && float64(void) > OverloadShare*float64(len(r.Rounds))
+}
+
 const (
 	pageFrom = "<!-- trials: made by scripts/trials --docs, do not edit -->\n"
 	pageTo   = "<!-- /trials -->\n"
@@ -38,7 +54,7 @@ func Page(text []byte, results []Result) ([]byte, error) {
 }
 
 // Tables are the figures of a results file in Markdown: what was run, the promises, every scenario, the peers, and the truth beside
-// what was measured; for sessions one at a time, several at once, and beside other work. They depend on the results alone.
+// what was measured; for sessions one at a time, several at once, too many at once, and beside other work. They depend on the results alone.
 func Tables(results []Result) string {
 	parts := []struct {
 		title string
@@ -46,7 +62,8 @@ func Tables(results []Result) string {
 		list  []Result
 	}{
 		{title: fmt.Sprintf("One at a time, on a quiet machine (others took at most %.0f %% of it)", 100*QuietLimit), in: func(r Result) bool { return r.Quiet() && r.Jobs <= 1 }},
-		{title: fmt.Sprintf("Several at once, so that rounds are noisier (others took at most %.0f %% of the machine)", 100*QuietLimit), in: func(r Result) bool { return r.Quiet() && r.Jobs > 1 }},
+		{title: fmt.Sprintf("Several at once, so that rounds are noisier (others took at most %.0f %% of the machine)", 100*QuietLimit), in: func(r Result) bool { return r.Quiet() && r.Jobs > 1 && !r.Overloaded() }},
+		{title: "More at once than the machine carried (it voided over a third of the rounds)", in: func(r Result) bool { return r.Quiet() && r.Overloaded() }},
 		{title: fmt.Sprintf("Beside other work (others took more than %.0f %% of the machine)", 100*QuietLimit), in: func(r Result) bool { return !r.Quiet() }},
 	}
 	var known []Result

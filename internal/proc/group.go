@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -44,6 +45,11 @@ type Command struct {
 	// Private is a TMPDIR that no process but this child and its descendants was given: a process that carries it is
 	// ours. Empty turns the rule off.
 	Private string
+	// Before is who was there before the run: none of those is ever ours, nor signalled. The zero value is nobody.
+	Before Census
+	// Adopt takes in orphans: this process becomes their parent, and while no other group does the same each orphan of
+	// our descendants counts as this group's. For servers, which may put themselves into the background.
+	Adopt bool
 	// Alone says that the child starts no process of its own: its descendants are then looked for when it is ended, and not
 	// all the time before.
 	Alone bool
@@ -63,12 +69,16 @@ type Group struct {
 	list    func(skip func(int) bool) ([]Process, error)
 	leader  ID
 	private string
+	before  Census
 	mask    *Mask
 	exited  chan struct{}
 	exit    Exit // set before exited is closed
+	// forsake ends the taking in of orphans; nil when there was none.
+	forsake func()
 
 	mu    sync.Mutex // guards the fields below
 	tree  *tree
+	seen  history
 	older map[int]bool // pids known to be older than the leader
 	looks int
 	last  []Process
@@ -97,11 +107,16 @@ func Start(ctx context.Context, c Command) (*Group, error) {
 	if c.Stdout != nil {
 		cmd.Stdout = c.Stdout
 	}
-	g := &Group{private: c.Private, mask: NewMask(c.Env), exited: make(chan struct{}), older: map[int]bool{}}
+	g := &Group{private: c.Private, before: c.Before, mask: NewMask(c.Env), exited: make(chan struct{}), older: map[int]bool{}}
 	g.list = g.table.List
+	if c.Adopt {
+		kin.adopt()
+		g.forsake = sync.OnceFunc(kin.release)
+	}
 	started := make(chan error, 1)
 	go g.live(cmd, started)
 	if err := <-started; err != nil {
+		g.release()
 		return nil, err
 	}
 	if !c.Alone {
@@ -115,21 +130,37 @@ func Start(ctx context.Context, c Command) (*Group, error) {
 func (g *Group) live(cmd *exec.Cmd, started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	if err := cmd.Start(); err != nil {
-		started <- err
-		return
-	}
-	// The child is not reaped yet, so its row exists even if it has already ended.
-	p, err := g.table.Read(cmd.Process.Pid)
+	var p Process
+	id, err := kin.born(func() (ID, error) {
+		if err := cmd.Start(); err != nil {
+			return ID{}, err
+		}
+		// The child is not reaped yet, so its row exists even if it has already ended.
+		var err error
+		if p, err = g.table.Read(cmd.Process.Pid); err != nil {
+			return ID{}, fmt.Errorf("own child in the process table: %w", errors.Join(err, cmd.Process.Kill(), cmd.Wait()))
+		}
+		return p.ID, nil
+	})
 	if err != nil {
-		err = fmt.Errorf("own child in the process table: %w", errors.Join(err, cmd.Process.Kill(), cmd.Wait()))
 		started <- err
 		return
 	}
-	g.leader, g.tree, g.last = p.ID, newTree(p.ID, os.Getpid()), []Process{p}
+	g.leader, g.tree, g.last = id, newTree(id, os.Getpid()), []Process{p}
+	g.tree.before = g.before
+	g.seen.add([]Process{p})
 	started <- nil
-	g.exit = exitOf(cmd.Wait(), cmd.ProcessState)
+	err = cmd.Wait()
+	kin.buried(id)
+	g.exit = exitOf(err, cmd.ProcessState)
 	close(g.exited)
+}
+
+// release ends the taking in of orphans. Calling it twice is harmless.
+func (g *Group) release() {
+	if g.forsake != nil {
+		g.forsake()
+	}
 }
 
 func exitOf(err error, state *os.ProcessState) Exit {
@@ -154,6 +185,14 @@ func (g *Group) Wait() Exit {
 	return g.exit
 }
 
+// Seen returns every process of ours that the looks have found so far, the child first, in order of first sight. Of more
+// than 4096 the oldest that no longer live are forgotten.
+func (g *Group) Seen() []Process {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.seen.order)
+}
+
 // Living looks at the process table and returns every living process of ours, by rising pid.
 func (g *Group) Living() []Process { return g.look(true) }
 
@@ -174,12 +213,16 @@ func (g *Group) look(full bool) []Process {
 		if err != nil {
 			return g.last // unknown is not gone
 		}
-		if g.last = g.tree.observe(table, g.marked(full)); len(g.last) > 0 {
+		g.last = g.tree.observe(table, g.marked(full, table))
+		kin.reap(table, g.tree.seen)
+		if len(g.last) > 0 {
+			g.seen.add(g.last)
 			g.remember(table)
 			return g.last
 		}
 	}
 	g.tree.groupGone = true
+	g.release()
 	return nil
 }
 
@@ -192,12 +235,16 @@ func (g *Group) remember(table []Process) {
 	}
 }
 
-// marked returns the test for our private folder, nil when it is not to be made.
-func (g *Group) marked(full bool) func(Process) bool {
-	if !full || g.private == "" {
-		return nil
+// marked returns the test for orphans that only this group can have left and, in a full look, for our private folder.
+func (g *Group) marked(full bool, table []Process) func(Process) bool {
+	var orphans map[int]bool
+	if g.forsake != nil && !g.tree.groupGone {
+		orphans = kin.orphans(table)
 	}
-	return func(p Process) bool { return g.table.hasVariable(p.PID, "TMPDIR="+g.private) }
+	full = full && g.private != ""
+	return func(p Process) bool {
+		return orphans[p.PID] || full && g.table.hasVariable(p.PID, "TMPDIR="+g.private)
+	}
 }
 
 // watch keeps the memory of descendants fresh until the child and all of them are gone.

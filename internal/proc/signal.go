@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-var errForbidden = errors.New("never signalled: init, ourselves or our own group")
+var errForbidden = errors.New("never signalled: init, ourselves, our own group, or what was there before the run")
 
 // signal sends sig to exactly the process that id names, or returns os.ErrProcessDone. The order matters: the descriptor
 // is opened first, so that the process compared is the process signalled, even if the pid is used again in between.
@@ -31,6 +31,14 @@ func (t Table) signal(id ID, sig syscall.Signal) error {
 		return unix.Kill(id.PID, sig)
 	}
 	return unix.PidfdSendSignal(fd, sig, nil, 0)
+}
+
+// signal is [Table.signal] with those spared that were there before the run.
+func (g *Group) signal(id ID, sig syscall.Signal) error {
+	if g.before.Has(id) {
+		return errForbidden
+	}
+	return g.table.signal(id, sig)
 }
 
 // killGroup sends SIGKILL to the leader's process group. The caller has just seen a living member of ours in it, without

@@ -30,6 +30,12 @@ type Ladder struct {
 	// Persist is how long SIGKILL is repeated before a process counts as unkillable. 0 is 60 s; at most 1 s once the
 	// context has ended.
 	Persist time.Duration
+	// Ask stands in for the first signal to the direct child, nil for none. It must not block. The signal then goes out at
+	// half the grace, to every process of ours that is left.
+	Ask func()
+	// Last is called once before SIGKILL, if anything of ours is left and the context has not ended; nil for nothing. It may
+	// block, and must return when its context ends.
+	Last func(context.Context)
 }
 
 func (l Ladder) withDefaults() Ladder {
@@ -53,8 +59,9 @@ type Report struct {
 	Took time.Duration
 	// Signals lists the signals sent, in order of first use, e.g. SIGTERM, SIGKILL.
 	Signals []string
-	// Forced counts the processes that needed SIGKILL.
+	// Forced counts the processes that needed SIGKILL; Leader is true when the direct child is one of them.
 	Forced int
+	Leader bool
 	// Escaped lists the commands of processes that had left the child's session, sorted, masked and cleaned.
 	Escaped []string
 	// Left lists what still lives; empty when all is gone.
@@ -79,7 +86,7 @@ func (g *Group) End(ctx context.Context, l Ladder) Report {
 	}
 	s.run(ctx)
 	s.report.Took = time.Since(s.began)
-	s.report.Forced = len(s.forced)
+	s.report.Forced, s.report.Leader = len(s.forced), s.forced[g.leader]
 	for _, command := range s.escaped {
 		s.report.Escaped = append(s.report.Escaped, command)
 	}
@@ -109,6 +116,9 @@ func (s *stop) run(ctx context.Context) {
 	tick := time.NewTicker(stepEvery)
 	defer tick.Stop()
 	cancelled, exited := ctx.Done(), s.group.exited
+	if s.ladder.Ask != nil {
+		s.ladder.Ask()
+	}
 	for {
 		if ctx.Err() != nil && cancelled != nil {
 			cancelled = nil
@@ -124,10 +134,12 @@ func (s *stop) run(ctx context.Context) {
 		case elapsed >= s.ladder.Grace+s.ladder.Persist:
 			s.leave(living)
 			return
+		case elapsed >= s.ladder.Grace && s.plead(ctx):
+			continue
 		case elapsed >= s.ladder.Grace:
 			s.force(living)
 		default:
-			s.all = s.all || elapsed >= s.ladder.Grace/2 || s.group.gone()
+			s.all = s.all || elapsed >= s.ladder.Grace/2 || s.ladder.Ask == nil && s.group.gone()
 			s.ask(living)
 		}
 		select {
@@ -146,14 +158,25 @@ func (s *stop) hurry() {
 	s.ladder.Persist = min(s.ladder.Persist, cancelPersist)
 }
 
+// plead makes the last call before force, and reports whether there was one. The time it took is no part of the grace.
+func (s *stop) plead(ctx context.Context) bool {
+	last := s.ladder.Last
+	if s.ladder.Last = nil; last == nil || ctx.Err() != nil {
+		return false
+	}
+	last(ctx)
+	s.ladder.Grace = time.Since(s.began)
+	return true
+}
+
 // ask sends the polite signal once to each process that is due for it. A second one would mean "at once" to many servers.
 func (s *stop) ask(living []Process) {
 	for _, p := range living {
-		if s.asked[p.ID] || (!s.all && p.ID != s.group.leader) {
+		if s.asked[p.ID] || !s.all && (p.ID != s.group.leader || s.ladder.Ask != nil) {
 			continue
 		}
 		s.asked[p.ID] = true
-		if s.group.table.signal(p.ID, s.ladder.Signal) == nil {
+		if s.group.signal(p.ID, s.ladder.Signal) == nil {
 			s.sent(s.ladder.Signal)
 		}
 	}
@@ -169,7 +192,7 @@ func (s *stop) force(living []Process) {
 		}
 	}
 	for _, p := range living {
-		if s.group.table.signal(p.ID, unix.SIGKILL) == nil {
+		if s.group.signal(p.ID, unix.SIGKILL) == nil {
 			s.sent(unix.SIGKILL)
 		}
 	}
@@ -192,6 +215,10 @@ func (s *stop) note(living []Process) {
 
 func (s *stop) leave(living []Process) {
 	for _, p := range living {
-		s.report.Left = append(s.report.Left, Survivor{Process: p, Command: s.group.table.Command(p.PID, s.group.mask)})
+		command := s.group.table.Command(p.PID, s.group.mask)
+		if command == "" {
+			command = Clean("["+p.Comm+"]", commandLimit)
+		}
+		s.report.Left = append(s.report.Left, Survivor{Process: p, Command: command})
 	}
 }

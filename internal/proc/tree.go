@@ -1,5 +1,7 @@
 package proc
 
+import "slices"
+
 // tree is the memory of one child's descendants. A process that was seen below the child once stays ours, also when its
 // parent ends and the kernel hangs it below another. It is not safe for concurrent use.
 type tree struct {
@@ -11,6 +13,8 @@ type tree struct {
 	// groupGone is set once the leader's group and session are known to be empty. From then on the kernel may give the
 	// leader's pid to a stranger, so the number proves nothing.
 	groupGone bool
+	// before holds those that were there before the run, whatever else says that they are ours.
+	before Census
 }
 
 func newTree(leader ID, self int) *tree {
@@ -50,9 +54,10 @@ func (t *tree) observe(table []Process, marked func(Process) bool) []Process {
 	return living
 }
 
-// candidate reports whether a process can be ours at all: nothing that is older than the leader can.
+// candidate reports whether a process can be ours at all: nothing that is older than the leader, or was there before the
+// run, can.
 func (t *tree) candidate(p Process) bool {
-	return p.PID > 1 && p.PID != t.self && p.Start >= t.leader.Start
+	return p.PID > 1 && p.PID != t.self && p.Start >= t.leader.Start && !t.before.Has(p.ID)
 }
 
 func (t *tree) belongs(p Process, ours map[int]bool) bool {
@@ -72,4 +77,42 @@ func (t *tree) checkGroup(table []Process) {
 			t.groupGone = true
 		}
 	}
+}
+
+// seenLimit is how many processes a history holds.
+const seenLimit = 4096
+
+// history is every process of a tree in order of first sight. The zero value is empty. It is not safe for concurrent use.
+type history struct {
+	order []Process
+	known map[ID]bool
+}
+
+// add notes the processes that live now.
+func (h *history) add(living []Process) {
+	if h.known == nil {
+		h.known = map[ID]bool{}
+	}
+	for _, p := range living {
+		if !h.known[p.ID] {
+			h.known[p.ID] = true
+			h.order = append(h.order, p)
+		}
+	}
+	if len(h.order) <= seenLimit {
+		return
+	}
+	lives := map[ID]bool{}
+	for _, p := range living {
+		lives[p.ID] = true
+	}
+	spare := len(h.order) - seenLimit
+	h.order = slices.DeleteFunc(h.order, func(p Process) bool {
+		if spare == 0 || lives[p.ID] {
+			return false
+		}
+		spare--
+		delete(h.known, p.ID)
+		return true
+	})
 }

@@ -2,12 +2,14 @@ package build
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"time"
@@ -22,8 +24,11 @@ const (
 	gitDelay = 5 * time.Second
 )
 
+// userinfo is the user and password of a URL.
+var userinfo = regexp.MustCompile(`://[^/@\s]*@`)
+
 // repository is a git repository on disk. Its commands start from an empty environment, so that GIT_DIR, hooks and the
-// user's own configuration cannot lead them elsewhere.
+// user's own configuration cannot lead them elsewhere; those that act as the user get what [personal] picks.
 type repository struct {
 	git string // path of the program
 	top string // absolute, without links
@@ -76,21 +81,38 @@ func isRepository(dir string) bool {
 	return true
 }
 
-// run runs a git command and returns its output. trust lists folders besides the repository that git may enter although
-// another user owns them, as on a runner that checks out as root.
+// call is what a git command gets besides its arguments. The zero value is a look at the repository.
+type call struct {
+	// dir is where the command runs; empty: the top of the repository.
+	dir string
+	// trust lists folders besides dir and the repository that git may enter although another user owns them, as on a runner
+	// that checks out as root.
+	trust []string
+	// env is added to the environment; it wins over what every command gets.
+	env []string
+}
+
+// run runs a git command and returns its output; trust is as in call.
 func (r *repository) run(ctx context.Context, trust []string, args ...string) ([]byte, error) {
-	full := []string{"-C", r.top, "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"}
-	for _, dir := range append([]string{r.top}, trust...) {
+	return r.do(ctx, call{trust: trust}, args...)
+}
+
+// do runs a git command and returns its output.
+func (r *repository) do(ctx context.Context, c call, args ...string) ([]byte, error) {
+	dir := cmp.Or(c.dir, r.top)
+	full := []string{"-C", dir, "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"}
+	for _, dir := range append([]string{r.top, dir}, c.trust...) {
 		full = append(full, "-c", "safe.directory="+dir)
 	}
 	cmd := exec.CommandContext(ctx, r.git, append(full, args...)...)
-	cmd.Env = []string{
+	cmd.Env = append([]string{
 		"PATH=" + filepath.Dir(r.git) + ":/usr/local/bin:/usr/bin:/bin", "LC_ALL=C", "GIT_TERMINAL_PROMPT=0",
 		"GIT_OPTIONAL_LOCKS=0",  // a look at the user's tree must not rewrite the index
 		"GIT_LFS_SKIP_SMUDGE=1", // no download hides in a checkout
-	}
-	// git works through children of its own, and on a terminal Ctrl-C must reach them through us, not past us.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	}, c.env...)
+	// git works through children of its own, and on a terminal Ctrl-C must reach them through us, not past us. In a session
+	// of its own ssh finds no terminal either, and fails where it would ask for a password.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = gitDelay
 	var stdout, stderr bytes.Buffer
@@ -100,12 +122,51 @@ func (r *repository) run(ctx context.Context, trust []string, args ...string) ([
 		return nil, ctx.Err()
 	}
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		return stdout.Bytes(), &gitError{args[0], proc.Clean(strings.TrimSpace(stderr.String()), messageLimit), exit.ExitCode()}
+		message := userinfo.ReplaceAllString(strings.TrimSpace(stderr.String()), "://***@")
+		return stdout.Bytes(), &gitError{verb(args), proc.Clean(message, messageLimit), exit.ExitCode()}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("git %s: %w", args[0], err)
+		return nil, fmt.Errorf("git %s: %w", verb(args), err)
 	}
 	return stdout.Bytes(), nil
+}
+
+// verb is the subcommand among arguments that may begin with settings.
+func verb(args []string) string {
+	for i := 0; i < len(args); i++ {
+		if args[i] == "-c" {
+			i++
+		} else if !strings.HasPrefix(args[i], "-") {
+			return args[i]
+		}
+	}
+	return ""
+}
+
+// personal picks from the caller's environment what git may see where it acts as the user: it fetches from origin, or reads
+// the working tree.
+func personal(environ []string) []string {
+	var env []string
+	for _, name := range personalNames() {
+		if value, ok := proc.Lookup(environ, name); ok {
+			env = append(env, name+"="+value)
+		}
+	}
+	return env
+}
+
+// personalNames lists the variables, with the reason for each. Not among them: GIT_* and the askpass programs, which could
+// lead git elsewhere or wait for somebody to answer. What actions/checkout leaves for later steps, a token in an extra header
+// or a key in core.sshCommand, stands in the repository's own configuration and needs no variable.
+func personalNames() []string {
+	return []string{
+		"PATH",                    // where credential helpers, ssh and filters are installed
+		"HOME", "XDG_CONFIG_HOME", // credential helpers, .netrc, url.*.insteadOf; the user's own ignored files and filters
+		"USER", "LOGNAME", // the user that ssh logs in as, where the URL names none
+		"SSH_AUTH_SOCK", // the keys of an ssh agent; none can be asked for
+		"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
+		"SSL_CERT_FILE", "SSL_CERT_DIR", // a company's own certificate authority
+	}
 }
 
 // text is run for commands that answer with one short text.

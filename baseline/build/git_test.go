@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // fixture is a git repository made for one test. Its commits have rising dates and are the same in every run.
@@ -29,6 +31,15 @@ func newFixture(t *testing.T) *fixture {
 // git runs a command as the user would, away from this machine's own configuration.
 func (f *fixture) git(args ...string) string {
 	f.t.Helper()
+	out, err := f.try(args...)
+	if err != nil {
+		f.t.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return out
+}
+
+// try is git for a command that may fail.
+func (f *fixture) try(args ...string) (string, error) {
 	f.clock++
 	date := fmt.Sprintf("%d +0000", f.clock)
 	cmd := exec.CommandContext(f.t.Context(), "git", args...)
@@ -38,10 +49,7 @@ func (f *fixture) git(args ...string) string {
 		"GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.com", "GIT_AUTHOR_DATE=" + date, "GIT_COMMITTER_DATE=" + date,
 	}
 	out, err := cmd.CombinedOutput()
-	if err != nil {
-		f.t.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, out)
-	}
-	return strings.TrimSpace(string(out))
+	return strings.TrimSpace(string(out)), err
 }
 
 // commit writes a file named after the subject and returns the commit.
@@ -65,5 +73,39 @@ func writeFile(t *testing.T, path, text string, mode os.FileMode) {
 	}
 	if err := os.WriteFile(path, []byte(text), mode); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// unchanged compares what a user could notice of a repository before and after.
+func unchanged(t *testing.T, f *fixture, act func()) {
+	t.Helper()
+	look := func() map[string]string {
+		seen := map[string]string{
+			"status": f.git("status", "--porcelain"), "refs": f.git("for-each-ref"), "HEAD": f.git("rev-parse", "--symbolic-full-name", "HEAD"),
+			"stash": f.git("reflog", "--all"),
+		}
+		for _, name := range []string{"index", "config", "FETCH_HEAD"} {
+			data, err := os.ReadFile(filepath.Join(f.dir, ".git", name))
+			if err != nil && !os.IsNotExist(err) {
+				t.Fatal(err)
+			}
+			seen[name] = string(data)
+		}
+		left, err := filepath.Glob(filepath.Join(f.dir, ".git", "tailgate-*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen["temporary"] = strings.Join(left, " ")
+		return seen
+	}
+	f.git("status") // git may rewrite the index at its first look
+	before := look()
+	act()
+	index, err := os.ReadFile(filepath.Join(f.dir, ".git", "index"))
+	if err != nil || string(index) != before["index"] {
+		t.Errorf("the index changed: %v", err)
+	}
+	if diff := cmp.Diff(before, look()); diff != "" {
+		t.Errorf("the repository changed:\n%s", diff)
 	}
 }

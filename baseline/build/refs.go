@@ -80,7 +80,7 @@ func (r *repository) unknown(ctx context.Context, ref, flag string) error {
 		}
 	}
 	if shallow, err := r.shallow(ctx); err == nil && len(shallow) > 0 {
-		text += " The clone is shallow: check out with fetch-depth: 0"
+		text += " The clone is shallow: " + mendShallow
 	}
 	return usagef(text, flag, proc.Clean(ref, refLimit))
 }

@@ -139,7 +139,12 @@ func TestResolveRefuses(t *testing.T) {
 		{"branch and tag differ", f.dir, ResolveOptions{Base: "both", Head: "feature"}, "refs/tags/both"},
 		{"unrelated histories", f.dir, ResolveOptions{Base: "main", Head: "unrelated"}, "share no history"},
 		{"same commit", f.dir, ResolveOptions{Base: "main", Head: "main"}, "nothing to compare"},
-		{"unknown strategy", f.dir, ResolveOptions{Strategy: "newest"}, "known are merge-base and ref"},
+		{"unknown strategy", f.dir, ResolveOptions{Strategy: "newest"}, "known are merge-base, merge and ref"},
+		{"the working tree as base", f.dir, ResolveOptions{Base: "."}, "only head can be the working tree"},
+		{"a base beside a merge", f.dir, ResolveOptions{Base: "main", Strategy: Merge}, "--base means nothing with --strategy merge"},
+		{"the working tree as a merge", f.dir, ResolveOptions{Head: ".", Strategy: Merge}, "is no merge commit"},
+		{"an expected head that is no hash", f.dir, ResolveOptions{Strategy: Merge, MergeHead: "feature"}, "no full commit hash"},
+		{"an expected head without a merge", f.dir, ResolveOptions{MergeHead: tip}, "for --strategy merge only"},
 		{"no default base", bare.dir, ResolveOptions{}, "name one with --base"},
 		{"no repository", t.TempDir(), ResolveOptions{}, "not inside a git repository"},
 	}
@@ -175,31 +180,6 @@ func TestCrissCrossTakesTheNewestAndNamesAll(t *testing.T) {
 	}
 	if len(notes) != 1 || !strings.Contains(notes[0], older) || !strings.Contains(notes[0], newer) {
 		t.Errorf("notes = %q; want both merge bases named", notes)
-	}
-}
-
-func TestShallowClones(t *testing.T) {
-	f, fork, _, feature := branched(t)
-	clone := func(depth string) string {
-		c := &fixture{t: t, dir: t.TempDir(), clock: f.clock}
-		c.git("clone", "-q", "--no-single-branch", "--depth", depth, "file://"+f.dir, "clone")
-		return filepath.Join(c.dir, "clone")
-	}
-	o := ResolveOptions{Base: "origin/main", Head: "origin/feature"}
-	// lablup/backend.ai#11862: with depth 1 there is no merge base; the way out is named.
-	_, _, err := Resolve(t.Context(), clone("1"), o)
-	if usage, ok := errors.AsType[*UsageError](err); !ok || !strings.Contains(usage.Text, "fetch-depth: 0") {
-		t.Errorf("depth 1: %v", err)
-	}
-	o.Base = "no-such-branch"
-	if _, _, err = Resolve(t.Context(), clone("1"), o); err == nil || !strings.Contains(err.Error(), "fetch-depth: 0") {
-		t.Errorf("depth 1, unknown ref: %v", err)
-	}
-	// With depth 2 the fork is the cut itself: everything above it is here, so the answer is right.
-	o.Base = "origin/main"
-	got, _, err := Resolve(t.Context(), clone("2"), o)
-	if err != nil || got.Base.Commit != fork || got.Head.Commit != feature {
-		t.Errorf("depth 2: %+v, %v", got, err)
 	}
 }
 

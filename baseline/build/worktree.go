@@ -18,29 +18,47 @@ func (e *LeftError) Error() string {
 	return "could not be removed, please do: " + strings.Join(e.Paths, ", ")
 }
 
-// AddWorktree checks a commit (a full hash) out into dir, which must not exist or be empty. The user's own working tree,
-// index and branches stay as they are; no hook of the repository runs. The paths of two arms must be equally long, since
-// the length of paths and environment can move a server's speed.
-func AddWorktree(ctx context.Context, repo, dir, commit string) error {
+// WorktreeOptions says what a worktree gets beside the files of its commit. The zero value: nothing.
+type WorktreeOptions struct {
+	// LFS replaces the pointers of git-lfs by the files they stand for; git-lfs must be installed.
+	LFS bool
+	// Submodules checks submodules out, those within them too: from the repositories the user's checkout has of them, else
+	// from where .gitmodules says.
+	Submodules bool
+	// Env is the caller's environment, of which downloads see little; see [ResolveOptions].
+	Env []string
+	// LocalSubmodules lets .gitmodules name paths of this machine. It is for tests: a commit under test could read any
+	// repository here.
+	LocalSubmodules bool
+}
+
+// AddWorktree checks a commit (a full hash) out into dir, which must not exist or be empty, and remarks on what the commit
+// needs and the options leave out. The user's own working tree, index, branches and configuration stay as they are; no hook of
+// the repository runs. The paths of two arms must be equally long, since the length of paths and environment can move a
+// server's speed.
+func AddWorktree(ctx context.Context, repo, dir, commit string, o WorktreeOptions) (notes []string, err error) {
 	if !hash.MatchString(commit) {
-		return fmt.Errorf("worktree of %q: %w: not a full commit hash", commit, fs.ErrInvalid)
+		return nil, fmt.Errorf("worktree of %q: %w: not a full commit hash", commit, fs.ErrInvalid)
 	}
 	r, err := open(repo)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if dir, err = filepath.Abs(dir); err != nil {
-		return err
+		return nil, err
 	}
 	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
-		return err
+		return nil, err
 	}
 	// Forget worktrees whose folder is gone: a run that was killed may have left one registered under this path.
 	if _, err := r.run(ctx, nil, "worktree", "prune"); err != nil {
-		return err
+		return nil, err
 	}
-	_, err = r.run(ctx, []string{dir}, "worktree", "add", "--detach", "--quiet", dir, commit)
-	return err
+	if _, err := r.run(ctx, []string{dir}, "-c", "submodule.recurse=false", "worktree", "add", "--detach", "--quiet", dir, commit); err != nil {
+		return nil, err
+	}
+	t := &tree{repository: r, dir: dir, commit: commit, o: o, env: personal(o.Env)}
+	return t.complete(ctx)
 }
 
 // RemoveWorktree removes a worktree that [AddWorktree] made, with everything a build left in it, read-only files too. An

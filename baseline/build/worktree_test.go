@@ -54,7 +54,7 @@ func TestWorktree(t *testing.T) {
 	writeFile(t, filepath.Join(f.dir, ".git/hooks/post-checkout"), "#!/bin/sh\ntouch "+ran+"\n", 0o700)
 	dir := filepath.Join(t.TempDir(), "run", "base")
 	before := f.git("status", "--porcelain")
-	if err := AddWorktree(t.Context(), f.dir, dir, fork); err != nil {
+	if _, err := AddWorktree(t.Context(), f.dir, dir, fork, WorktreeOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "b.txt")); err != nil {
@@ -96,13 +96,13 @@ func TestWorktree(t *testing.T) {
 func TestStaleWorktreeIsReplaced(t *testing.T) {
 	f, fork, tip, _ := branched(t)
 	dir := filepath.Join(t.TempDir(), "base")
-	if err := AddWorktree(t.Context(), f.dir, dir, fork); err != nil {
+	if _, err := AddWorktree(t.Context(), f.dir, dir, fork, WorktreeOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.RemoveAll(dir); err != nil { // the folder went, the registration stayed
 		t.Fatal(err)
 	}
-	if err := AddWorktree(t.Context(), f.dir, dir, tip); err != nil {
+	if _, err := AddWorktree(t.Context(), f.dir, dir, tip, WorktreeOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "c.txt")); err != nil {
@@ -114,10 +114,14 @@ func TestWorktreeRefuses(t *testing.T) {
 	f, fork, _, _ := branched(t)
 	full := filepath.Join(t.TempDir(), "full")
 	writeFile(t, filepath.Join(full, "precious"), "x", 0o600)
+	add := func(dir, commit string) error {
+		_, err := AddWorktree(t.Context(), f.dir, dir, commit, WorktreeOptions{})
+		return err
+	}
 	for name, err := range map[string]error{
-		"a ref instead of a commit": AddWorktree(t.Context(), f.dir, filepath.Join(t.TempDir(), "w"), "main"),
-		"an absent commit":          AddWorktree(t.Context(), f.dir, filepath.Join(t.TempDir(), "w"), strings.Repeat("ab", 20)),
-		"a folder with files":       AddWorktree(t.Context(), f.dir, full, fork),
+		"a ref instead of a commit": add(filepath.Join(t.TempDir(), "w"), "main"),
+		"an absent commit":          add(filepath.Join(t.TempDir(), "w"), strings.Repeat("ab", 20)),
+		"a folder with files":       add(full, fork),
 		"removal of the checkout":   RemoveWorktree(t.Context(), f.dir, f.dir),
 		"removal of its parent":     RemoveWorktree(t.Context(), f.dir, filepath.Dir(f.dir)),
 	} {

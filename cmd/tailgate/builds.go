@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/tailgate-ci/tailgate/baseline/build"
@@ -85,7 +86,16 @@ func (c *comparison) makeTrees() error {
 
 func (c *comparison) buildArm(ctx context.Context, name record.Arm) (bool, error) {
 	target, dir := c.arms[name].target, c.tree(name)
-	if err := build.AddWorktree(ctx, c.repo, dir, c.commit(name)); err != nil {
+	notes, err := build.AddWorktree(ctx, c.repo, dir, c.commit(name), build.WorktreeOptions{
+		LFS: target.Git.LFS, Submodules: target.Git.Submodules, Env: c.app.environ,
+	})
+	for _, text := range notes {
+		// Both arms mostly say the same.
+		if n := (record.Note{ID: "worktree", Text: text}); !slices.Contains(c.run.Notes, n) {
+			c.note(n.ID, n.Text)
+		}
+	}
+	if err != nil {
 		if ctx.Err() != nil {
 			return false, ctx.Err()
 		}

@@ -121,6 +121,8 @@ func (c *comparison) resolve(ctx context.Context) error {
 		return err
 	}
 	c.refs.AllowEqual = c.file.Arms.Present() || c.calibrate > 0
+	c.refs.Env = c.app.environ
+	c.refs.Progress = func(line string) { fmt.Fprintln(c.progress, line) }
 	var notes []string
 	if c.revisions, notes, err = build.Resolve(ctx, c.repo, c.refs); err != nil {
 		if _, ok := errors.AsType[*build.UsageError](err); ok {
@@ -213,7 +215,7 @@ func (c *comparison) planned(notes []string) *record.Run {
 	run.Declared.Policy.Gate = c.over.gate
 	for name, rev := range map[record.Arm]build.Revision{record.Base: c.revisions.Base, record.Head: c.revisions.Head} {
 		info := &record.ArmInfo{
-			Ref: rev.Ref, Commit: rev.Commit, Strategy: rev.Strategy, Ahead: rev.Ahead, Subject: rev.Subject,
+			Ref: rev.Ref, Commit: rev.Commit, Strategy: rev.Strategy, Ahead: rev.Ahead, Uncommitted: rev.Uncommitted, Subject: rev.Subject,
 			Start: c.arms[name].target.Start, Args: c.arms[name].args, Env: c.arms[name].envNames(),
 		}
 		if name == record.Base {

@@ -18,10 +18,12 @@ type jobRequest struct {
 	job    actions.Job
 	event  actions.Event
 	inputs actions.Inputs
+	// env is the environment of the step; git sees little of it.
+	env []string
 }
 
 func (a *app) readJob() (jobRequest, error) {
-	var j jobRequest
+	j := jobRequest{env: a.environ}
 	var err error
 	if j.job, err = actions.ReadJob(a.lookup); err != nil {
 		return j, err
@@ -72,7 +74,7 @@ func pullRefs(ctx context.Context, repo string, j jobRequest) (build.ResolveOpti
 		}
 	}
 	pull := j.event.Pull
-	refs := build.ResolveOptions{Head: pull.HeadSHA, Strategy: build.MergeBase}
+	refs := build.ResolveOptions{Head: pull.HeadSHA, Strategy: build.MergeBase, Env: j.env}
 	// Full names: a tag named origin/main must not stand in for the branch.
 	found, err := firstRef(ctx, repo, &refs, "refs/remotes/origin/"+pull.BaseRef, "refs/heads/"+pull.BaseRef)
 	return refs, policySource{path: j.inputs.Config, commit: found.Base.Commit, fallback: pull.HeadSHA}, err
@@ -80,7 +82,7 @@ func pullRefs(ctx context.Context, repo string, j jobRequest) (build.ResolveOpti
 
 // namedRefs compares the refs that the inputs name, by the policy of head.
 func namedRefs(ctx context.Context, repo string, j jobRequest) (build.ResolveOptions, policySource, error) {
-	refs := build.ResolveOptions{Head: j.inputs.HeadRef, Strategy: j.inputs.Strategy}
+	refs := build.ResolveOptions{Head: j.inputs.HeadRef, Strategy: j.inputs.Strategy, Env: j.env}
 	if refs.Head == "" {
 		refs.Head = j.job.SHA
 	}
@@ -98,7 +100,7 @@ func firstRef(ctx context.Context, repo string, refs *build.ResolveOptions, cand
 	var first error
 	for _, ref := range candidates {
 		refs.Base = ref
-		found, _, err := build.Resolve(ctx, repo, build.ResolveOptions{Base: ref, Head: refs.Head, Strategy: build.Ref, AllowEqual: true})
+		found, _, err := build.Resolve(ctx, repo, build.ResolveOptions{Base: ref, Head: refs.Head, Strategy: build.Ref, AllowEqual: true, Env: refs.Env})
 		if err == nil {
 			return found, nil
 		}

@@ -28,6 +28,8 @@ func (a *app) runCommand() *cobra.Command {
 The exit code is the verdict: 0 pass, 1 fail, 2 usage, 3 inconclusive, 4 invalid.`,
 		Example: `  tailgate run                               # HEAD against its merge base with the default branch
   tailgate run --base v1.4.0 --strategy ref  # HEAD against a release
+  tailgate run --head .                      # the files as they lie here, committed or not
+  tailgate run --strategy merge --head refs/pull/7/merge  # what will land
   tailgate run --rounds.min 3 --rounds.max 3 # a quick, provisional answer
   tailgate run --out /data/runs/today`,
 		Args: cobra.NoArgs,
@@ -53,8 +55,8 @@ The exit code is the verdict: 0 pass, 1 fail, 2 usage, 3 inconclusive, 4 invalid
 	}
 	f := cmd.Flags()
 	f.StringVar(&base, "base", "", "base ref (default: the remote's default branch, main or master)")
-	f.StringVar(&head, "head", "", "head ref (default: HEAD)")
-	f.StringVar(&strategy, "strategy", "merge-base", "merge-base: base is where head branched off; ref: base as it stands")
+	f.StringVar(&head, "head", "", "head ref, or . for the files as they lie here, committed or not (default: HEAD)")
+	f.StringVar(&strategy, "strategy", "merge-base", "merge-base: base is where head branched off; merge: head is a merge commit, base its first parent; ref: base as it stands")
 	f.StringVar(&file, "config", ".tailgate.yaml", "the configuration, relative to the repository")
 	f.StringVar(&over.gate, "gate", "", "what the verdict is for, pr or release, instead of the file's: a release is to be shown to hold")
 	f.IntVar(&over.rounds, "rounds.min", 0, "pairs at the first look, 3 to 12, instead of the file's; 3 is provisional")

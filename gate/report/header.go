@@ -60,7 +60,8 @@ func (s *scribe) arms() words {
 		return append(append(words{say("one build ")}, revision(base, false)...), say(" against itself"))
 	}
 	if s.run.Kind == record.KindSwitch && head != nil {
-		w := append(words{say("one build ")}, revision(base, false)...)
+		// Head's is the one that both arms start.
+		w := append(words{say("one build ")}, revision(head, false)...)
 		w = append(w, say(": base "), name(argsText(base)), say(" → head "), name(argsText(head)))
 		return w
 	}
@@ -79,6 +80,9 @@ func revision(a *record.ArmInfo, how bool) words {
 		return words{say("%s", missing("no revision"))}
 	}
 	w := words{name(short(a.Commit, 7))}
+	if a.Uncommitted {
+		w = append(w, say(" (uncommitted)"))
+	}
 	if how && a.Strategy != "" {
 		w = append(w, say(" ("), quote(a.Strategy, 20))
 		if a.Ahead > 0 {

@@ -245,12 +245,26 @@ func TestEmptyJudgementHasNoVerdict(t *testing.T) {
 	}
 }
 
+func TestUncommittedHeadIsSaid(t *testing.T) {
+	run := aRun(4)
+	run.Arms.Head.Commit, run.Arms.Head.Uncommitted = headCommit, true
+	for _, s := range surfaces() {
+		text := render(t, s, scenario{"", run, aPass(4)})
+		if n := strings.Count(text, "uncommitted"); n == 0 {
+			t.Errorf("%s does not say that head is uncommitted", s.ext)
+		}
+	}
+	if text := render(t, surfaces()[0], scenario{"", run, aPass(4)}); !strings.Contains(text, "→ head `c55e810` (uncommitted) · workload") {
+		t.Errorf("not beside head's commit:\n%s", text)
+	}
+}
+
 func TestSwitchAndLoadRunsAreNamed(t *testing.T) {
 	run := aRun(4)
 	run.Kind = record.KindSwitch
 	run.Arms.Base.Args, run.Arms.Head.Args = []string{"--no-cache"}, []string{"--cache"}
 	text := render(t, surfaces()[0], scenario{"", run, aPass(4)})
-	if want := "- one build `4be91c7`: base `--no-cache` → head `--cache` · workload"; !strings.Contains(text, want) {
+	if want := "- one build `c55e810`: base `--no-cache` → head `--cache` · workload"; !strings.Contains(text, want) {
 		t.Errorf("no %q", want)
 	}
 	run.Kind, run.Arms = record.KindLoad, record.Arms{Head: &record.ArmInfo{URL: "http://127.0.0.1:8080"}}

@@ -48,6 +48,7 @@ var badFiles = []struct{ name, text, want string }{
 	{"section in a list", "target: {outputs: [{a: b}]}\n", "2:20: target.outputs[0] is a section, not text; put it in quotes"},
 	{"text for a number", "rounds: {min: four}\n", "2:15: rounds.min: \"four\" is not a whole number"},
 	{"fraction for a number", "rounds: {min: 4.5}\n", "2:15: rounds.min: \"4.5\" is not a whole number"},
+	{"unknown key of git", "target: {git: {submodule: true}}\n", "2:16: target.git: unknown key \"submodule\"; did you mean \"submodules\"? allowed here: lfs, submodules"},
 	{"text for a boolean", "telemetry: {expect_gpu: maybe}\n", "2:25: telemetry.expect_gpu: \"maybe\" is neither true nor false"},
 	{"not a choice", "telemetry: {gpu: auto}\n", "2:18: telemetry.gpu: \"auto\" is not a choice; write required, optional or off"},
 	{"empty variable", "target:\n  env:\n    MODEL:\n", "4:5: target.env.MODEL is empty, not text; put it in quotes; \"\" is an empty value"},

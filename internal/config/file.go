@@ -36,6 +36,7 @@ type Target struct {
 	Env          map[string]string `yaml:"env" doc:"Environment variables of build and server. Nothing else of the caller's environment passes but a short list."`
 	PassEnv      []string          `yaml:"pass_env" doc:"Names of variables taken from the caller's environment."`
 	Stop         Stop              `yaml:"stop" doc:"How the server is asked to leave."`
+	Git          Git               `yaml:"git" doc:"What a worktree gets beside the files of its commit. Without it the report notes what is missing."`
 	Port         int               `yaml:"port" doc:"Fixed port, 1 to 65535. 0: a fresh free port in each round."`
 	Model        string            `yaml:"model" doc:"Model name sent with each request. Empty: the workload's own."`
 	Dialect      string            `yaml:"dialect" doc:"API the service speaks." enum:"openai-chat|openai-completions|ollama|tgi|kserve-infer|triton-generate|llamacpp|http-json"`
@@ -47,6 +48,12 @@ type Target struct {
 	Stream         string   `yaml:"stream" doc:"http-json: how answers stream. Unset: none." enum:"none|sse|ndjson"`
 	Method         string   `yaml:"method" doc:"http-json: the method of requests. Unset: POST." enum:"POST|PUT|GET"`
 	Pointers       Pointers `yaml:"pointers" doc:"http-json: where an answer, or an event of a stream, keeps what is measured. triton-generate takes n_in and n_out."`
+}
+
+// Git says what is checked out beside the files of a commit.
+type Git struct {
+	LFS        bool `yaml:"lfs" doc:"Fetch the files that git-lfs keeps, in place of their pointers. git-lfs must be installed."`
+	Submodules bool `yaml:"submodules" doc:"Check submodules out, those within them too: from the repositories the checkout has of them, else from their URLs over the network."`
 }
 
 // Pointers are JSON Pointers (RFC 6901) into an answer; an empty one is none.

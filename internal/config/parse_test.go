@@ -22,6 +22,7 @@ target:
   env: {MODEL: /models/small.gguf, THREADS: 08, MLOCK: yes}
   pass_env: [HF_HOME]
   stop: {signal: SIGINT, grace: 5s}
+  git: {lfs: true, submodules: true}
   port: 8080
   model: small
   dialect: openai-completions
@@ -61,6 +62,7 @@ func TestParseReadsEveryKey(t *testing.T) {
 		Start: "./server --port $PORT --model $MODEL", Ready: Ready{"/health", Duration(90 * time.Second)},
 		Env:     map[string]string{"MODEL": "/models/small.gguf", "THREADS": "08", "MLOCK": "yes"},
 		PassEnv: []string{"HF_HOME"}, Stop: Stop{"SIGINT", Duration(5 * time.Second)},
+		Git:  Git{LFS: true, Submodules: true},
 		Port: 8080, Model: "small", Dialect: "openai-completions",
 	}
 	want.Arms = Arms{

@@ -245,8 +245,10 @@ type ArmInfo struct {
 	// Ref is what the user named; Commit is 40 hex. Both are empty for a server that was already running.
 	Ref    string `json:"ref,omitempty"`
 	Commit string `json:"commit,omitempty"`
-	// Strategy is "merge-base" or "ref": how Commit was chosen from Ref.
+	// Strategy is "merge-base", "merge" or "ref": how Commit was chosen from Ref.
 	Strategy string `json:"strategy,omitempty"`
+	// Uncommitted says that Commit was made of a working tree for this run; no ref names it.
+	Uncommitted bool `json:"uncommitted,omitempty"`
 	// Ahead counts the commits that the base branch is ahead of the measured base.
 	Ahead   int    `json:"ahead,omitempty"`
 	Subject string `json:"subject,omitempty"`

@@ -29,6 +29,7 @@ func Decide(run *record.Run, p Policy) record.Next {
 		h.unsettle(FollowsBuild)
 		h.rule(undecided, FollowsBuild, "void rounds follow one build")
 	}
+	e.ruleResident(h)
 	e.ruleSensitivity(h, n)
 	d.rulings = append(d.rulings, h.rulings...)
 	at := fmt.Sprintf("look %d of %d, %s", look, len(e.looks), plural(n, "pair"))

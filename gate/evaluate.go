@@ -36,6 +36,7 @@ func Evaluate(run *record.Run, p Policy) Judgement {
 	if e.uneven() {
 		h.unsettle(FollowsBuild)
 	}
+	e.ruleResident(h)
 	withVoid := e.ruleSensitivity(h, n)
 	d.rulings = append(d.rulings, h.rulings...)
 	if spare := len(e.valid) - n; spare > 0 {

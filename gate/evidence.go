@@ -93,17 +93,19 @@ func (e *evidence) pairUp() {
 	}
 	for _, number := range slices.Sorted(maps.Keys(byPair)) {
 		var p pair
-		spoiled, whole := false, true
+		spoiled, whole, fellBack := false, true, false
 		for _, r := range byPair[number] {
 			spoiled = spoiled || e.void[r.Slot] || r.State == record.RoundPartial
 			whole = whole && r.State == record.RoundComplete
+			// The session went on in another way: that is no disturbance.
+			fellBack = fellBack || r.Reset != nil && r.Reset.Outcome == record.ResetUnavailable
 			if r.Arm == record.Base {
 				p.base = r
 			} else {
 				p.head = r
 			}
 		}
-		if spoiled {
+		if spoiled && !fellBack {
 			e.spoiled++
 		}
 		if whole && p.base != nil && p.head != nil && len(byPair[number]) == 2 {

@@ -14,6 +14,7 @@ func (e *evidence) ruleSession(d *docket) {
 	e.crashes(d)
 	e.ruleGated(d)
 	e.ruleGPU(d)
+	e.ruleServers(d)
 	e.ruleEnvironment(d)
 	if e.overBudget() && !e.uneven() {
 		d.rule(untrusted, VoidBudget, fmt.Sprintf("%s had to be measured again, the budget is %d (%s)", plural(e.spoiled, "pair"), e.maxVoid, e.voidSummary()))

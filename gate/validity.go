@@ -45,6 +45,9 @@ type voidRule struct {
 func voidRules() []voidRule {
 	rules := []voidRule{
 		{VoidHWSlowdown, false, hwSlowdown},
+		{VoidResetFailed, false, resetFailed},
+		{VoidContaminated, false, contaminated},
+		{VoidIdleBusy, false, idleBusy},
 		{VoidNoSteadyState, true, noSteadyState},
 	}
 	for _, c := range clientRules() {

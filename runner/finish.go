@@ -28,6 +28,10 @@ func (r *round) stop(ctx context.Context) error {
 		r.reduceAlone(ctx)
 		return nil
 	}
+	if r.lender != nil {
+		r.giveBack(ctx)
+		return nil
+	}
 	if r.rd.Phases.Ready.Reached() && ctx.Err() == nil {
 		r.reduce()
 	}
@@ -52,7 +56,8 @@ func (r *round) stop(ctx context.Context) error {
 // reduceAlone keeps what the machine did while a server was measured that somebody else had started: which processes of a
 // GPU are its own cannot be told then.
 func (r *round) reduceAlone(ctx context.Context) {
-	if r.s.run.Kind != record.KindLoad || !r.rd.Phases.Ready.Reached() || ctx.Err() != nil {
+	ours := r.s.run.Kind != record.KindLoad && r.s.run.Kind != record.KindURL
+	if ours || !r.rd.Phases.Ready.Reached() || ctx.Err() != nil {
 		return
 	}
 	r.reduce()
@@ -96,11 +101,19 @@ func (r *round) crashed() {
 
 // silent puts on record that a server we did not start answers nothing any more.
 func (r *round) silent() {
-	slot := r.rd.Slot
-	r.s.incident(record.Incident{
-		ID: record.EngineStalled, Arm: r.rd.Arm, Slot: &slot,
-		Text: fmt.Sprintf("no request was answered in %d warm-up windows in a row; look whether the server still runs", deadWindows),
-	})
+	where := ""
+	if r.rd.Resident {
+		where = fmt.Sprintf("%s's server at %s: ", r.rd.Arm, address(r.url))
+	}
+	in := record.Incident{
+		ID: record.EngineStalled, Arm: r.rd.Arm,
+		Text: where + fmt.Sprintf("no request was answered in %d warm-up windows in a row; look whether the server still runs", deadWindows),
+	}
+	if r.rd.Slot >= 0 {
+		slot := r.rd.Slot
+		in.Slot = &slot
+	}
+	r.s.incident(in)
 }
 
 // watch notes a server that exits while it is measured; the requests it fails speak for themselves.
@@ -137,7 +150,7 @@ func (r *round) finish() error {
 	if errors.Is(cause, errStalled) {
 		slot := r.rd.Slot
 		r.s.incident(record.Incident{
-			ID: record.EngineStalled, Arm: r.rd.Arm, Slot: &slot, Log: r.logPath(1),
+			ID: record.EngineStalled, Arm: r.rd.Arm, Slot: &slot, Log: r.ownLog(),
 			Text: "the server kept requests open and gave no token for " + r.s.run.Declared.Limits.NoProgress.String() + "; see its log",
 		})
 	}
@@ -152,7 +165,11 @@ func (r *round) finish() error {
 		r.vouch.fill(&r.rd.Client, samples, r.c.sent, r.s.run.Declared.Measure)
 		r.fill(record.Summarise(samples, streams, record.Interval{M0: r.rd.Phases.M0, M1: r.rd.Phases.M1, SLO: r.s.run.Declared.SLO, Limits: r.s.run.Declared.Limits}))
 	}
-	r.rd.Server.LogLines = countLines(filepath.Join(r.rw.Dir(), "server.log"))
+	if r.log == "" {
+		r.rd.Server.LogLines = countLines(filepath.Join(r.rw.Dir(), "server.log"))
+	} else {
+		r.rd.Server.LogLines = countLines(filepath.Join(r.plan.Writer.Dir(), r.log)) - r.lines
+	}
 	var windows []record.Window
 	if r.rd.Phases.M0.Reached() {
 		windows = record.Windows(samples, streams, r.rd.Phases.M0, r.rd.Phases.M1)

@@ -42,6 +42,7 @@ func (r *round) interval() error {
 	defer n.stop()
 	watch := newProgress(r.plan.Clock)
 	n.o = &offering{client: r.client, clock: r.plan.Clock, workload: r.plan.Workload, tap: watch.token}
+	r.flies(&n.o.inFlight)
 	r.c = n.collect()
 	n.o.results = r.c.results
 	defer watch.guard(declared.Limits.NoProgress, &n.o.inFlight, func() { r.abandon(errStalled) })()

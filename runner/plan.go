@@ -42,8 +42,10 @@ type Plan struct {
 	Progress func(Progress)
 }
 
-// Target is how the server of one arm is started and stopped.
+// Target is how the server of one arm is started and stopped, or where it already runs.
 type Target struct {
+	// URL is the address of a server that somebody else runs, in a run of kind url; all other fields are unused then.
+	URL string
 	// Start is a shell command; Args are quoted and appended to it.
 	Start string
 	Args  []string
@@ -94,7 +96,7 @@ type Progress struct {
 	Slots int
 	Arm   record.Arm
 	Pair  int
-	// Phase is one of conditioning, cooldown, self-test, start, ready, warmup, measure, drain, stop, done, void, look, incident.
+	// Phase is one of conditioning, cooldown, self-test, start, ready, wait, reset, warmup, measure, drain, stop, done, void, look, incident.
 	Phase string
 	Text  string
 	// Done and Planned count measured requests; Failed those that failed. Planned is [Uncounted] where nobody can say.

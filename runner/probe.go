@@ -51,12 +51,20 @@ func (r *round) baseProbe() *record.ProbeReport {
 
 // putDown puts on record what ends the session in this round.
 func (r *round) putDown(in record.Incident) {
-	in.Log = r.logPath(1)
+	in.Log = r.ownLog()
 	if r.rd.Slot >= 0 {
 		slot := r.rd.Slot
 		in.Slot = &slot
 	}
 	r.s.incident(in)
+}
+
+// ownLog is the log of a server that tailgate started; empty for another's.
+func (r *round) ownLog() string {
+	if r.s.fleet != nil && r.s.fleet.foreign {
+		return ""
+	}
+	return r.logPath(1)
 }
 
 // judgeProbe says what a report means for an arm, given that of base. With ends true it is an incident; else its text, if

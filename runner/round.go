@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tailgate-ci/tailgate/runner/client"
@@ -45,6 +46,16 @@ type round struct {
 	rw     *record.RoundWriter
 	server *target.Server
 	client *client.Client
+	// lender holds the server of a round that only borrows it; nil where the server is the round's own.
+	lender *round
+	// log is where the server's log is, relative to the run folder; empty for the round's own folder. lines is how many lines
+	// it had when the round began.
+	log   string
+	lines int
+	// devices are the GPUs that the server may see; empty for what its environment says.
+	devices []string
+	// hits tell how much of the first warm-up window was cached.
+	hits hits
 	// url is where the server answers.
 	url string
 	// flights are the warm-up's requests, for their largest number in flight.
@@ -74,7 +85,11 @@ func (r *round) measure(ctx context.Context) error {
 	if err == nil {
 		err = r.preflight(ctx)
 	}
+	ready := false
 	if err == nil {
+		ready, err = r.emptied(ctx)
+	}
+	if err == nil && ready {
 		err = r.exercise(ctx)
 	}
 	if stopErr := r.stop(ctx); err == nil {
@@ -137,7 +152,7 @@ func (r *round) attend(ctx context.Context) func() {
 	}
 }
 
-// serve brings a fresh server up, trying once more when it fails, and leaves r.client ready to send.
+// serve sees to a server, a fresh one unless one stays up between rounds, and leaves r.client ready to send.
 func (r *round) serve(ctx context.Context) error {
 	if r.server != nil || r.client != nil {
 		return nil
@@ -149,6 +164,18 @@ func (r *round) serve(ctx context.Context) error {
 		}
 		r.selfTest(ctx)
 	}
+	if r.s.fleet != nil {
+		return r.borrow(ctx)
+	}
+	if p := r.s.run.Declared.Resident; p != nil && len(p.Sets) > 0 {
+		// Servers that were to stay up and do not: both arms get the same GPUs then, one after the other.
+		r.devices = p.Sets[0]
+	}
+	return r.bringUp(ctx)
+}
+
+// bringUp starts the round's own server, trying once more when it fails.
+func (r *round) bringUp(ctx context.Context) error {
 	for try := 1; ; try++ {
 		err := r.start(ctx, try)
 		if err == nil {
@@ -173,6 +200,12 @@ func (r *round) serve(ctx context.Context) error {
 func again(id string) bool { return id == record.StartFailed || id == record.StartTimeout }
 
 func (r *round) logPath(try int) string {
+	if r.log != "" {
+		if try > 1 {
+			return fmt.Sprintf("%s-try%d.log", strings.TrimSuffix(r.log, ".log"), try)
+		}
+		return r.log
+	}
 	name := "server.log"
 	if try > 1 {
 		name = fmt.Sprintf("server-try%d.log", try)
@@ -189,7 +222,7 @@ func (r *round) start(ctx context.Context, try int) error {
 	r.say("start", "")
 	r.rd.Phases.Start = r.plan.Clock.Now()
 	server, err := target.Start(ctx, target.Spec{
-		Start: t.Start, Args: t.Args, Dir: t.Dir, Env: t.Env, Port: t.Port, ReadyPath: t.ReadyPath, ReadyTimeout: t.ReadyTimeout,
+		Start: t.Start, Args: t.Args, Dir: t.Dir, Env: visible(t.Env, r.devices), Port: t.Port, ReadyPath: t.ReadyPath, ReadyTimeout: t.ReadyTimeout,
 		Signal: t.Signal, Grace: t.Grace, LogPath: filepath.Join(r.plan.Writer.Dir(), r.logPath(try)), Probe: r.probe,
 		Clock: r.plan.Clock, Mask: t.Mask,
 	})
@@ -274,6 +307,9 @@ func (r *round) warmUp() (bool, error) {
 	})
 	r.rd.Steady = detector.Report()
 	r.s.join(r.rd.Slot, r.rd.Steady)
+	if r.rd.Reset != nil {
+		r.rd.Reset.HitRate = r.hits.rate()
+	}
 	if r.rd.Steady.End == "started_with_failures" {
 		r.flag("started_with_failures")
 	}

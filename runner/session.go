@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/tailgate-ci/tailgate/runner/record"
@@ -36,12 +37,16 @@ type Session struct {
 	served map[record.Arm]bool
 	// peak is the largest number of requests in flight while the arms were conditioned; 0 when they were not.
 	peak int
+	// fleet holds the servers that stay up; nil where each round has its own.
+	fleet *fleet
+	// flying counts, by arm, the requests in flight of its latest offering.
+	flying map[record.Arm]*atomic.Int64
 }
 
 // NewSession prepares a session; nothing runs yet.
 func NewSession(p *Plan) *Session {
-	s := &Session{plan: p, run: p.Run, served: map[record.Arm]bool{}}
-	s.do = s.measureRound
+	s := &Session{plan: p, run: p.Run, served: map[record.Arm]bool{}, flying: map[record.Arm]*atomic.Int64{}}
+	s.do, s.fleet = s.measureRound, newFleet(s)
 	return s
 }
 
@@ -58,6 +63,9 @@ func (s *Session) Run(ctx context.Context) error {
 	err := s.measure(ctx)
 	if errors.Is(err, errStop) && ctx.Err() == nil {
 		err = s.hearBase(ctx)
+	}
+	if downErr := s.fleet.down(ctx); downErr != nil && (err == nil || !errors.Is(downErr, errStop)) {
+		err = downErr
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -82,6 +90,9 @@ func (s *Session) measure(ctx context.Context) error {
 	}
 	order := s.run.Declared.Order
 	for k := 0; 2*k+1 < len(order); k++ {
+		if err := s.turn(ctx, k); err != nil {
+			return err
+		}
 		if err := s.measurePair(ctx, order[2*k], order[2*k+1]); err != nil {
 			return err
 		}
@@ -119,12 +130,18 @@ func (s *Session) measurePair(ctx context.Context, first, second record.Arm) err
 		if err := s.inTime(); err != nil {
 			return err
 		}
+		was := s.fleet
 		slots, good, err := s.tryPair(ctx, [2]record.Arm{first, second}, rerunOf)
 		if err != nil {
 			return err
 		}
 		if good {
 			return nil
+		}
+		if was != s.fleet {
+			// Nothing of the pair was spoiled: it is run in another way.
+			rerunOf = slots
+			continue
 		}
 		if next := s.plan.Rules.Next(s.run); next.Stop {
 			s.plan.say(Progress{Slot: s.slot - 1, Phase: "look", Text: next.Reason})
@@ -220,6 +237,9 @@ func (s *Session) measureRound(ctx context.Context, rd record.Round) error {
 	s.run.Rounds = append(s.run.Rounds, r.rd)
 	if saveErr := s.save("round_" + string(r.rd.State)); err == nil {
 		err = saveErr
+	}
+	if rs := r.rd.Reset; err == nil && rs != nil && rs.Outcome == record.ResetUnavailable {
+		err = s.fallBack(ctx, r.rd)
 	}
 	if err == nil {
 		err = ctx.Err()

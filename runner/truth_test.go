@@ -2,6 +2,7 @@ package runner
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -35,7 +36,8 @@ func TestSimProcess(t *testing.T) {
 	}
 	ctx, stop := signal.NotifyContext(t.Context(), syscall.SIGTERM)
 	defer stop()
-	if err := simserver.Serve(ctx, cfg, simserver.Options{Addr: "127.0.0.1:0", Log: os.Stdout}); err != nil {
+	// Started by a session it is told its port.
+	if err := simserver.Serve(ctx, cfg, simserver.Options{Addr: "127.0.0.1:" + cmp.Or(os.Getenv("PORT"), "0"), Log: os.Stdout}); err != nil {
 		t.Fatal(err)
 	}
 }

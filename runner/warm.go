@@ -33,6 +33,7 @@ func (r *round) warm(ctx context.Context, decide func(record.SteadyWindow) stead
 		seen: func(s record.Sample) {
 			m.ended(s, r.plan.Clock.Now())
 			r.flights.add(s)
+			r.hits.add(s, r.rd.Phases.Warmup+window)
 		},
 	}).start()
 	verdict := make(chan error, 1)
@@ -42,6 +43,10 @@ func (r *round) warm(ctx context.Context, decide func(record.SteadyWindow) stead
 	}()
 	k := 0
 	o := &offering{client: r.client, clock: r.plan.Clock, workload: r.plan.Workload, results: c.results, tap: m.event}
+	r.flies(&o.inFlight)
+	if r.rd.Reset != nil {
+		r.rd.Reset.Possible = r.plan.Workload.GreatestShare(plan.Warmup(0))
+	}
 	var start record.Instant
 	if declared.Load.Kind == record.ClosedLoop {
 		m.closed = true

@@ -30,6 +30,8 @@ type comparison struct {
 	// repo is the root of the repository; policy how the team decides; both are known before anything starts.
 	repo   string
 	policy policySource
+	// norepo says that repo is no repository, which only running servers do without.
+	norepo error
 	// refs as the user named them.
 	refs build.ResolveOptions
 	// over is what a CI job or the command line puts over the file.
@@ -81,7 +83,7 @@ func (c *comparison) compare(ctx context.Context) (*outcome, error) {
 		return nil, err
 	}
 	defer c.writer.Close() //nolint:errcheck // every file was synced when it was written
-	fmt.Fprintf(c.progress, "run %s: base %.12s, head %.12s\n", c.id, c.run.Arms.Base.Commit, c.run.Arms.Head.Commit)
+	fmt.Fprintf(c.progress, "run %s: %s\n", c.id, c.what())
 	err := c.measure(ctx)
 	removeErr := c.removeTrees()
 	if ctx.Err() != nil {
@@ -105,7 +107,7 @@ func (c *comparison) compare(ctx context.Context) (*outcome, error) {
 func (c *comparison) resolve(ctx context.Context) error {
 	var err error
 	if c.file, err = c.policy.read(ctx, c.repo); err != nil {
-		return err
+		return cmp.Or(c.norepo, err)
 	}
 	if err := c.file.Runnable(); err != nil {
 		return usage(err, "")
@@ -113,21 +115,20 @@ func (c *comparison) resolve(ctx context.Context) error {
 	if err := c.over.policy(c.file); err != nil {
 		return err
 	}
-	c.gpu = gpuMode(c.file)
+	if c.gpu = gpuMode(c.file); c.elsewhere() != "" {
+		c.gpu = cmp.Or(c.file.Telemetry.GPU, "optional")
+	}
 	c.judge = policyOf(c.file, c.gpu)
 	if c.calibrate > 0 {
 		c.judge.Min, c.judge.Max = c.calibrate, c.calibrate
 	} else if c.judge.Calibration, c.prior, err = c.policy.calibration(ctx, c.repo, c.file); err != nil {
 		return err
 	}
-	c.refs.AllowEqual = c.file.Arms.Present() || c.calibrate > 0
-	c.refs.Env = c.app.environ
-	c.refs.Progress = func(line string) { fmt.Fprintln(c.progress, line) }
-	var notes []string
-	if c.revisions, notes, err = build.Resolve(ctx, c.repo, c.refs); err != nil {
-		if _, ok := errors.AsType[*build.UsageError](err); ok {
-			return usage(err, "")
-		}
+	if err := c.standing(); err != nil {
+		return err
+	}
+	notes, err := c.label(ctx)
+	if err != nil {
 		return err
 	}
 	if c.workload, err = c.policy.workload(ctx, c.repo, c.file); err != nil {
@@ -144,9 +145,15 @@ func (c *comparison) resolve(ctx context.Context) error {
 	}
 	c.arms = map[record.Arm]arm{}
 	for _, name := range []record.Arm{record.Base, record.Head} {
-		f, err := c.policy.target(ctx, c.repo, c.file, c.commit(name))
-		if err != nil {
-			return err
+		// Where a session sends to is the policy's to say, not the commit's that is measured.
+		f := c.file
+		if !c.running() {
+			if f, err = c.policy.target(ctx, c.repo, c.file, c.commit(name)); err != nil {
+				return err
+			}
+			if f.Target.URL.Present() {
+				return usage(fmt.Errorf("target.url: commit %.12s names running servers, the policy does not", c.commit(name)), "write it in the file that the policy is read from")
+			}
 		}
 		as := name
 		if c.calibrate > 0 {
@@ -200,6 +207,8 @@ func (c *comparison) planned(notes []string) *record.Run {
 	switch {
 	case c.calibrate > 0:
 		kind = record.KindCalibrate
+	case c.running():
+		kind = record.KindURL
 	case c.file.Arms.Present():
 		kind = record.KindSwitch
 	}
@@ -209,7 +218,7 @@ func (c *comparison) planned(notes []string) *record.Run {
 		Command: c.app.masked(c.args), Declared: declared,
 		Workload:    c.workload.Info(runner.Stretch(c.workload, declared)),
 		Environment: record.Environment{Runner: c.runner},
-		Fidelity:    c.workload.Fidelity(),
+		Fidelity:    append(sharedPlace(declared), c.workload.Fidelity()...),
 	}
 	run.Declared.Policy.Commit, run.Declared.Policy.Path, run.Declared.Policy.First = c.policy.commit, c.policy.path, c.policy.first
 	run.Declared.Policy.Gate = c.over.gate
@@ -217,6 +226,9 @@ func (c *comparison) planned(notes []string) *record.Run {
 		info := &record.ArmInfo{
 			Ref: rev.Ref, Commit: rev.Commit, Strategy: rev.Strategy, Ahead: rev.Ahead, Uncommitted: rev.Uncommitted, Subject: rev.Subject,
 			Start: c.arms[name].target.Start, Args: c.arms[name].args, Env: c.arms[name].envNames(),
+		}
+		if c.running() {
+			info.URL = maskURL(c.urlOf(name))
 		}
 		if name == record.Base {
 			run.Arms.Base = info
@@ -241,7 +253,7 @@ func (c *comparison) open() error {
 		return usage(err, "choose another folder with --out")
 	}
 	c.writer = w
-	if err := os.WriteFile(filepath.Join(dir, "policy.yaml"), c.policy.text, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "policy.yaml"), c.storedPolicy(), 0o600); err != nil {
 		return err
 	}
 	if c.prior != nil {
@@ -266,22 +278,26 @@ func (c *comparison) measure(ctx context.Context) error {
 	case err != nil:
 		return c.close(err)
 	}
-	defer sampler.Close() //nolint:errcheck // sensors are killed if they do not leave
-	ok, err := c.buildArms(ctx)
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case err != nil || !ok:
-		return c.close(err)
+	if sampler != nil {
+		defer sampler.Close() //nolint:errcheck // sensors are killed if they do not leave
 	}
-	targets := map[record.Arm]runner.Target{}
-	for name, arm := range c.arms {
-		targets[name] = c.app.targetOf(arm, c.tree(name), c.id)
+	if text := gate.UnequalSets(c.run); text != "" {
+		c.incident(record.Incident{ID: record.GPUsDiffer, Text: text})
+		return c.close(nil)
+	}
+	if !c.running() {
+		ok, err := c.buildArms(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil || !ok:
+			return c.close(err)
+		}
 	}
 	view := newView(c.progress, c.run, c.app)
 	defer view.close()
 	plan := &runner.Plan{
-		Run: c.run, Writer: c.writer, Clock: c.clock, Workload: c.workload, Arms: targets,
+		Run: c.run, Writer: c.writer, Clock: c.clock, Workload: c.workload, Arms: c.targets(),
 		API:       c.api,
 		Telemetry: sampler, Rules: rules(c.judge), Progress: view.step,
 	}
@@ -298,8 +314,15 @@ func (c *comparison) measure(ctx context.Context) error {
 	return err
 }
 
-// observe starts the sensors and notes the machine.
+// observe starts the sensors and notes the machine; it starts none where the servers run on another.
 func (c *comparison) observe(ctx context.Context) (*telemetry.Sampler, error) {
+	if reason := c.elsewhere(); reason != "" {
+		c.run.Environment.GPUReason = reason
+		if c.gpu == telemetry.Required {
+			return nil, &telemetry.UnavailableError{Reason: reason}
+		}
+		return nil, nil
+	}
 	sensor := c.app.sensor(c.file.Telemetry.NVML)
 	s, err := telemetry.Start(ctx, telemetry.Options{
 		Mode: c.gpu, Interval: time.Duration(c.file.Telemetry.Interval), Sensor: sensor, Version: tool().Version,

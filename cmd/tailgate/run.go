@@ -34,15 +34,15 @@ The exit code is the verdict: 0 pass, 1 fail, 2 usage, 3 inconclusive, 4 invalid
   tailgate run --out /data/runs/today`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			repo, err := repository(cmd.Context(), ".")
-			if err != nil {
-				return err
+			repo, norepo := repository(cmd.Context(), ".")
+			if norepo != nil {
+				repo = "."
 			}
 			if err := soundTimeout(timeout); err != nil {
 				return err
 			}
 			c := &comparison{
-				app: a, repo: repo, out: out, args: append([]string{"run"}, flagsOf(cmd)...), progress: a.err,
+				app: a, repo: repo, norepo: norepo, out: out, args: append([]string{"run"}, flagsOf(cmd)...), progress: a.err,
 				policy: policySource{path: file}, over: over, timeout: timeout,
 				refs: build.ResolveOptions{Base: base, Head: head, Strategy: strategy},
 			}

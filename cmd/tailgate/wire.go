@@ -55,8 +55,8 @@ func policyOf(f *config.File, gpu string) gate.Policy {
 func declare(f *config.File, p gate.Policy, id, gpu string) record.Declared {
 	coin, order, looks, level := gate.Declare(p, id)
 	l := f.Load.Limits
-	return record.Declared{
-		Coin: coin, Order: order, Looks: looks, Level: level, Min: p.Min, Max: p.Max, MaxVoid: p.MaxVoid, Mode: "restart",
+	d := record.Declared{
+		Coin: coin, Order: order, Looks: looks, Level: level, Min: p.Min, Max: p.Max, MaxVoid: p.MaxVoid,
 		Warmup: record.Warmup{
 			Window: time.Duration(f.Warmup.Window), Windows: f.Warmup.Windows, Band: float64(f.Warmup.Band),
 			MaxErrorRate: float64(f.Warmup.MaxErrorRate), Cap: time.Duration(f.Warmup.Cap), Trend: float64(f.Warmup.Trend),
@@ -75,6 +75,8 @@ func declare(f *config.File, p gate.Policy, id, gpu string) record.Declared {
 		Cooldown:     time.Duration(f.Cooldown.Pause),
 		SelfTest:     time.Duration(f.Load.SelfTest),
 	}
+	declareStanding(&d, f)
+	return d
 }
 
 // loadOf is how the file wants requests offered.

@@ -9,7 +9,7 @@ import (
 
 // context is what someone needs to repeat or to doubt the run.
 func (s *scribe) context() block {
-	inner := []block{s.workloadLine(), s.tokensLine(), s.warmupLine(), s.armLine(record.Base), s.armLine(record.Head)}
+	inner := []block{s.workloadLine(), s.tokensLine(), s.warmupLine(), s.standingLine(), s.armLine(record.Base), s.armLine(record.Head)}
 	inner = append(inner, s.gpuLines()...)
 	inner = append(inner, s.hostLine())
 	inner = append(inner, s.generatorLines()...)
@@ -114,6 +114,10 @@ func (s *scribe) armLine(arm record.Arm) block {
 	if a.Commit != "" {
 		b.line = append(b.line, name(a.Commit), say(" "), quote(a.Subject, nameCap), say(", "))
 	}
+	if a.URL != "" && s.run.Kind == record.KindURL {
+		b.line = append(b.line, say("already running at "), name(a.URL), say(", not started by tailgate"))
+		return b
+	}
 	b.line = append(b.line, say("build "))
 	if a.Build.SHA256 == "" {
 		b.line = append(b.line, say("missing: no artefact"))
@@ -147,6 +151,9 @@ func (s *scribe) gpuLines() []block {
 
 func (s *scribe) hostLine() block {
 	h := s.run.Environment.Host
+	if s.run.Kind == record.KindURL && h.Cores == 0 {
+		return line(say("Host not observed: the servers were not started by tailgate and do not both run on this machine"))
+	}
 	b := line(say("Host "), quote(orUnsaid(h.CPU), nameCap), say(", %d cores, memory ", h.Cores))
 	if mem, ok := h.MemoryB.Finite(); ok {
 		b.line = append(b.line, say("%s", mebi(mem)))

@@ -44,6 +44,12 @@ func (s *scribe) against() block {
 	if s.run.Declared.Load.HTTP2 {
 		w = append(w, say(" · %s", overHTTP2))
 	}
+	switch {
+	case s.run.Kind == record.KindURL:
+		w = append(w, say(" · servers not started by tailgate"))
+	case s.run.Declared.Mode == record.ModeResident:
+		w = append(w, say(" · resident servers"))
+	}
 	w = append(w, say(" · %s", s.pairsText()))
 	if order := s.order(); order != "" {
 		w = append(w, say(", "), name(order))
@@ -76,6 +82,8 @@ func revision(a *record.ArmInfo, how bool) words {
 		return words{say("%s", missing("no such arm"))}
 	case a.Commit == "" && a.URL != "":
 		return words{name(a.URL)}
+	case a.URL != "":
+		return words{name(a.URL), say(" (labelled "), name(short(a.Commit, 7)), say(")")}
 	case a.Commit == "":
 		return words{say("%s", missing("no revision"))}
 	}

@@ -80,6 +80,15 @@ func (s *scribe) stateCell(r record.Round) words {
 	if r.RerunOf != nil {
 		w = append(w, say(", re-run of slot %d", *r.RerunOf))
 	}
+	if r.Resident {
+		w = append(w, say(", resident"))
+	}
+	if reset := r.Reset; reset != nil {
+		w = append(w, say(", cache reset "), quote(string(reset.Outcome), 20))
+		if reset.Tries > 1 {
+			w = append(w, say(" after %d calls", reset.Tries))
+		}
+	}
 	for _, flag := range r.Flags {
 		w = append(w, say(", "), quote(flag, 40))
 	}

@@ -26,7 +26,7 @@ type rule struct {
 // check returns the first broken rule, nil when the file can be used.
 func (f *File) check() error {
 	policy := slices.Concat(f.versionRules(), f.loadRules(), f.warmupRules(), f.roundRules(), f.sloRules(), f.limitRules(),
-		f.toleranceRules(), f.verdictRules(), f.armRules())
+		f.toleranceRules(), f.verdictRules(), f.armRules(), f.standingRules())
 	if err := f.policy.first(policy); err != nil {
 		return err
 	}
@@ -258,5 +258,5 @@ func (f *File) Runnable() error {
 	if err := f.policy.first([]rule{{"workload", f.Workload == "", "missing", "name the folder of a workload"}}); err != nil {
 		return err
 	}
-	return f.target.first([]rule{{"target.start", f.Target.Start == "", "missing", "name the command that starts the server"}})
+	return f.target.first([]rule{{"target.start", f.Target.Start == "" && !f.Target.URL.Present(), "missing", "name the command that starts the server"}})
 }

@@ -38,6 +38,10 @@ func (d *decoder) value(n ast.Node, v reflect.Value, path, enum string) error {
 		return d.slo(n, target, path)
 	case *Tolerances:
 		return d.tolerances(n, target, path)
+	case *Reset:
+		if word, ok := wordOf(n); ok {
+			return d.noReset(word, target, path)
+		}
 	}
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -52,6 +56,15 @@ func (d *decoder) value(n ast.Node, v reflect.Value, path, enum string) error {
 	default:
 		return d.word(n, v, path, enum)
 	}
+}
+
+// noReset decodes the one word that stands for a section.
+func (d *decoder) noReset(word string, target *Reset, path string) error {
+	if word != "none" {
+		return d.fault(path, path+": "+shown(word)+" is not a choice", "write none, or a section with: method, path, expect")
+	}
+	target.None = true
+	return nil
 }
 
 // entries lists the keys of a mapping; each may stand once.

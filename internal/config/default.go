@@ -22,7 +22,7 @@ func Default() *File {
 			Window: Duration(10 * time.Second), Windows: 5, Band: 0.05, MaxErrorRate: 0.001,
 			Cap: Duration(10 * time.Minute), Trend: 0.03, TrendWindows: 10,
 		},
-		Rounds:       Rounds{Min: 4, Max: 8, MaxVoid: 2},
+		Rounds:       Rounds{Min: 4, Max: 8, MaxVoid: 2, Mode: ModeRestart},
 		Conditioning: Conditioning{Base: Duration(30 * time.Second), HeadMax: Duration(3 * time.Minute)},
 		Cooldown:     Cooldown{Pause: Duration(time.Minute), Limit: Duration(10 * time.Minute)},
 		Tolerance:    DefaultTolerances(),
@@ -61,6 +61,12 @@ func (f *File) For(gate string) {
 func (f *File) derive() {
 	if !f.policy.has("load.limits.drain") && f.Load.Limits.Total > 0 {
 		f.Load.Limits.Drain = f.Load.Limits.Total
+	}
+	if f.Reset.Path != "" && f.Reset.Method == "" {
+		f.Reset.Method = "POST"
+	}
+	if f.Reset.Path != "" && !f.policy.has("reset.expect.status") {
+		f.Reset.Expect.Status = 200
 	}
 	if !f.policy.has("rounds.max_void") {
 		f.Rounds.MaxVoid = max(2, f.Rounds.Min/2)

@@ -58,6 +58,10 @@ func appendLines(lines []string, path string, v reflect.Value) []string {
 			lines = append(lines, fmt.Sprintf("%s = %s %s force=%t named=%t", join(path, key), t.Relative, written(unitOf(key), t.Absolute), t.Force, t.Named))
 		}
 		return lines
+	case Reset:
+		if value.None {
+			return append(lines, path+" = none")
+		}
 	case map[string]string:
 		for _, key := range slices.Sorted(maps.Keys(value)) {
 			lines = append(lines, join(path, key)+" = "+strconv.Quote(value[key]))

@@ -34,6 +34,12 @@ func TestDigestSeesEveryPolicyKey(t *testing.T) {
 		"tolerance: {ttft_p50: 5%}", "tolerance: {ttft_p50: 4%}", "tolerance: {ttft_p50: {absolute: 1ms}}",
 		"tolerance: {ttft_p50: {force: true}}", "drift: {max_base: 5%}", "verdict: {alpha: 1%}", "verdict: {fail_margin: full}", "verdict: {multiplicity: holm}",
 		"verdict: {slo_burden: proven}", "verdict: {slo_preexisting: fail}", "verdict: {calibration: c.json}", "telemetry: {gpu: off}", "telemetry: {interval: 2s}",
+		"rounds: {mode: resident}\nresident: {share_gpu: true}\nreset: {path: /r}",
+		"rounds: {mode: resident}\nresident: {share_gpu: true}\nreset: {path: /s}",
+		"rounds: {mode: resident}\nresident: {share_gpu: true}\nreset: {path: /r, method: PUT}",
+		"rounds: {mode: resident}\nresident: {share_gpu: true}\nreset: {path: /r, expect: {status: 204}}",
+		"rounds: {mode: resident}\nresident: {share_gpu: true}\nreset: {path: /r, expect: {json: {success: true}}}",
+		"rounds: {mode: resident}\nresident: {gpus: {base: [GPU-a], head: [GPU-b]}}\nreset: {path: /r}",
 		"telemetry: {nvml: x}", "telemetry: {expect_gpu: false}",
 	} {
 		digest := parse(t, policy+change+"\n").Digest()

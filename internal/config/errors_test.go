@@ -9,6 +9,13 @@ const metricsWithTolerance = "e2e_p50, e2e_p90, e2e_p95, e2e_p99, goodput, icl_p
 	"itl_p50, itl_p90, itl_p95, itl_p99, output_tps, request_tps, stall_p50, stall_p90, stall_p95, stall_p99, tpot_p50, tpot_p90, tpot_p95, tpot_p99, " +
 	"ttfo_p50, ttfo_p90, ttfo_p95, ttfo_p99, ttft_p50, ttft_p90, ttft_p95, ttft_p99"
 
+// residentFile asks for servers that stay up on one host, but for their reset; urlFile for two that already run.
+const residentFile = "rounds: {mode: resident}\nresident: {share_gpu: true}\n"
+
+func urlFile(base, head string) string {
+	return "target:\n  url: {base: \"" + base + "\", head: \"" + head + "\"}\n"
+}
+
 // badFiles are the mistakes people make, with the exact answer. A text without a version gets one as its first line.
 var badFiles = []struct{ name, text, want string }{
 	{"empty", "\n", "1:1: the file is empty; begin with: version: 1"},
@@ -16,18 +23,18 @@ var badFiles = []struct{ name, text, want string }{
 	{"no version", "workload: w\n", "1:1: version: missing; begin with: version: 1"},
 	{"newer version", "version: 2\n", "1:10: version: 2 is not known; this tailgate reads version 1"},
 	{"version as text", "version: one\n", "1:10: version: \"one\" is not a whole number"},
-	{"a list", "- version: 1\n", "1:1: the file is a list, not a section; write a section with: version, gate, target, arms, workload, load, warmup, rounds, conditioning, cooldown, slo, tolerance, drift, verdict, telemetry"},
+	{"a list", "- version: 1\n", "1:1: the file is a list, not a section; write a section with: version, gate, target, arms, workload, load, warmup, rounds, reset, resident, conditioning, cooldown, slo, tolerance, drift, verdict, telemetry"},
 	{"two documents", "version: 1\n---\nversion: 1\n", "2:1: the file has more than one document; remove what follows the line ---"},
 	{"broken flow", "version: 1\nload: {measure: 6m\n", "2:7: not YAML: could not find flow mapping end token '}'"},
 	{"brackets", strings.Repeat("[", 60_000), "1:33: more than 32 brackets within each other; the format needs four"},
 	{"tab", "version: 1\nload:\n\tmeasure: 6m\n", "3:1: not YAML: found character '\\t' that cannot start any token"},
 
-	{"unknown section", "loads: {}\n", "2:1: unknown key \"loads\"; did you mean \"load\"? allowed here: version, gate, target, arms, workload, load, warmup, rounds, conditioning, cooldown, slo, tolerance, drift, verdict, telemetry"},
+	{"unknown section", "loads: {}\n", "2:1: unknown key \"loads\"; did you mean \"load\"? allowed here: version, gate, target, arms, workload, load, warmup, rounds, reset, resident, conditioning, cooldown, slo, tolerance, drift, verdict, telemetry"},
 	{"unknown key", "load: {mesure: 6m}\n", "2:8: load: unknown key \"mesure\"; did you mean \"measure\"? allowed here: scale, measure, concurrency, think, max_in_flight, http2, self_test, limits"},
-	{"key far from any", "rounds: {quantity: 4}\n", "2:10: rounds: unknown key \"quantity\"; allowed here: min, max, max_void"},
+	{"key far from any", "rounds: {quantity: 4}\n", "2:10: rounds: unknown key \"quantity\"; allowed here: min, max, max_void, mode"},
 	{"deep unknown key", "target:\n  ready:\n    route: /health\n", "4:5: target.ready: unknown key \"route\"; allowed here: path, timeout"},
 	{"key of a later version", "telemetry: {sensors: []}\n", "2:13: telemetry: unknown key \"sensors\"; allowed here: gpu, interval, nvml, expect_gpu"},
-	{"hostile key", "\"a\\u001b[31m\\nb\": 1\n", "2:1: unknown key \"a\\x1b[31m\\nb\"; allowed here: version, gate, target, arms, workload, load, warmup, rounds, conditioning, cooldown, slo, tolerance, drift, verdict, telemetry"},
+	{"hostile key", "\"a\\u001b[31m\\nb\": 1\n", "2:1: unknown key \"a\\x1b[31m\\nb\"; allowed here: version, gate, target, arms, workload, load, warmup, rounds, reset, resident, conditioning, cooldown, slo, tolerance, drift, verdict, telemetry"},
 	{"twice", "workload: a\nload: {}\nworkload: b\n", "4:1: key \"workload\" is given twice; the first is in line 2"},
 	{"twice in flow", "rounds: {min: 4, min: 5}\n", "2:18: rounds: key \"min\" is given twice; the first is in line 2"},
 	{"merge key", "load:\n  <<: {measure: 6m}\n", "3:3: load: unknown key \"<<\"; allowed here: scale, measure, concurrency, think, max_in_flight, http2, self_test, limits"},
@@ -93,6 +100,31 @@ var badFiles = []struct{ name, text, want string }{
 	{"port variable", "arms: {head: {env: {PORT: 80}}}\n", "2:21: arms.head.env.PORT: is set by tailgate; use $PORT in target.start, or fix it with target.port"},
 	{"value in pass_env", "target: {pass_env: [\"A=b\"]}\n", "2:21: target.pass_env[0]: \"A=b\" is not the name of a variable; list names only; values come from the caller's environment"},
 	{"relative health path", "target: {ready: {path: health}}\n", "2:24: target.ready.path: \"health\" is not a path; begin it with /"},
+	{"reset beside restarts", "reset: none\n", "2:8: reset: each round has a fresh server, which forgets more than a reset; leave reset out, or set rounds.mode: resident or target.url"},
+	{"reset in another word", "reset: never\n", "2:8: reset: \"never\" is not a choice; write none, or a section with: method, path, expect"},
+	{"reset without a path", "rounds: {mode: resident}\nresident: {share_gpu: true}\nreset: {method: POST}\n", "4:8: reset: names no path; write path: /reset_prefix_cache, or reset: none"},
+	{"reset at no path", residentFile + "reset: {path: reset}\n", "4:15: reset.path: \"reset\" is not a path; begin it with /"},
+	{"reset with a failure", residentFile + "reset: {path: /r, expect: {status: 404}}\n", "4:36: reset.expect.status: 404 is out of range; write 200 to 299"},
+	{"resident nowhere", "rounds: {mode: resident}\nreset: {path: /r}\n", "2:16: rounds.mode: resident servers live side by side, and nothing says where; write resident: {share_gpu: true} for one GPU or host, or a set of GPUs for each under resident.gpus"},
+	{"resident without its mode", "resident: {share_gpu: true}\n", "2:11: resident: says where servers live that do not stay up; set rounds.mode: resident, or leave resident out"},
+	{"resident on two kinds of places", "rounds: {mode: resident}\nresident: {share_gpu: true, gpus: {base: [GPU-a], head: [GPU-b]}}\nreset: {path: /r}\n", "3:23: resident.share_gpu: true, and resident.gpus names a set for each; leave one of them out"},
+	{"uneven sets", "rounds: {mode: resident}\nresident: {gpus: {base: [GPU-a]}}\nreset: {path: /r}\n", "3:18: resident.gpus: base has 1, head 0; name as many for each"},
+	{"one GPU twice", "rounds: {mode: resident}\nresident: {gpus: {base: [GPU-a], head: [GPU-a]}}\nreset: {path: /r}\n", "3:18: resident.gpus: one GPU is in both sets; write resident: {share_gpu: true} if the servers share it"},
+	{"sets and a variable", "target: {env: {CUDA_VISIBLE_DEVICES: 0}}\nrounds: {mode: resident}\nresident: {gpus: {base: [GPU-a], head: [GPU-b]}}\nreset: {path: /r}\n", "4:18: resident.gpus: CUDA_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES is set in target.env or arms too; leave it out there: it is set from these"},
+	{"three resident pairs", "rounds: {mode: resident, min: 3}\nresident: {share_gpu: true}\nreset: {path: /r}\n", "2:31: rounds.min: 3 is too few for resident servers; write 4 or more"},
+	{"resident without a reset", "version: 1\n" + residentFile, "1:1: reset: resident servers keep their caches from round to round; name the call that empties them, as in reset: {method: POST, path: /reset_prefix_cache, expect: {json: {success: true}}}"},
+	{"resident with no reset", residentFile + "reset: none\n", "4:8: reset: resident servers keep their caches from round to round; name the call that empties them, as in reset: {method: POST, path: /reset_prefix_cache, expect: {json: {success: true}}}"},
+	{"two servers on one port", residentFile + "reset: {path: /r}\ntarget: {port: 8000}\n", "5:16: target.port: two servers that are up at once cannot have one port; leave it out and use $PORT"},
+	{"long resident warm-up", residentFile + "reset: {path: /r}\nwarmup: {window: 13s, cap: 10m}\n", "5:18: warmup.window: 10 windows of 13s are longer than the 2m that a server which stays up may warm up; shorten the windows"},
+	{"one URL", "target: {url: {base: \"http://a\"}}\nreset: none\n", "2:15: target.url.head: missing; give the addresses of both servers"},
+	{"no URL", urlFile("a:8000", "http://b") + "reset: none\n", "3:15: target.url.base: is no http or https URL with a host; write one such as http://127.0.0.1:8000"},
+	{"URL with a secret", urlFile("http://a", "http://user:hunter2@b") + "reset: none\n", "3:33: target.url.head: holds credentials, which do not belong into a file; leave out what stands before the @"},
+	{"URL of a file", urlFile("file:///etc/passwd", "http://b") + "reset: none\n", "3:15: target.url.base: is no http or https URL with a host; write one such as http://127.0.0.1:8000"},
+	{"one server", urlFile("http://localhost:8000/", "http://127.0.0.1:8000?k=v") + "reset: none\n", "3:8: target.url: base and head are the same server: nothing to compare; name two, or measure one with tailgate load"},
+	{"URL without a reset", urlFile("http://a", "http://b"), "3:8: target.url: servers that stay up keep their caches from round to round, and nothing says how they forget; name the call as reset: {path: /reset_prefix_cache, expect: {json: {success: true}}}, or write reset: none"},
+	{"URL and a start", urlFile("http://a", "http://b") + "  start: ./server\nreset: none\n", "4:10: target.start: servers that already run are not built, started or stopped; leave it out beside target.url"},
+	{"URL and a mode", urlFile("http://a", "http://b") + "reset: none\nrounds: {mode: restart}\n", "5:16: rounds.mode: servers that already run stay up; leave it out beside target.url"},
+	{"URL and arms", urlFile("http://a", "http://b") + "reset: none\narms: {head: {args: [-x]}}\n", "5:7: arms: servers that already run take no arguments; leave it out beside target.url"},
 	{"port", "target: {port: 70000}\n", "2:16: target.port: 70000 is out of range; write 0 to 65535"},
 }
 

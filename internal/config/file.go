@@ -14,6 +14,8 @@ type File struct {
 	Load         Load         `yaml:"load" doc:"How requests are offered."`
 	Warmup       Warmup       `yaml:"warmup" doc:"When a round is steady enough to be measured. Equal for both arms."`
 	Rounds       Rounds       `yaml:"rounds" doc:"How many pairs of rounds are run. A pair is one round of each arm."`
+	Reset        Reset        `yaml:"reset" doc:"How servers that stay up forget what they cached before each round: the call that makes them, or none to leave their caches as they are. Only beside rounds.mode resident and target.url; a fresh server has nothing to forget."`
+	Resident     Resident     `yaml:"resident" doc:"Where servers that stay up live side by side; see rounds.mode."`
 	Conditioning Conditioning `yaml:"conditioning" doc:"The unrecorded start of each arm before slot 0. 0s skips it; the report says so."`
 	Cooldown     Cooldown     `yaml:"cooldown" doc:"The wait before each start."`
 	SLO          SLO          `yaml:"slo" doc:"Absolute limits on head, by metric."`
@@ -38,6 +40,7 @@ type Target struct {
 	Stop         Stop              `yaml:"stop" doc:"How the server is asked to leave."`
 	Git          Git               `yaml:"git" doc:"What a worktree gets beside the files of its commit. Without it the report notes what is missing."`
 	Port         int               `yaml:"port" doc:"Fixed port, 1 to 65535. 0: a fresh free port in each round."`
+	URL          URLs              `yaml:"url" doc:"Two servers that already run. Nothing is built, started, stopped or proven then, and all keys about that are refused."`
 	Model        string            `yaml:"model" doc:"Model name sent with each request. Empty: the workload's own."`
 	Dialect      string            `yaml:"dialect" doc:"API the service speaks." enum:"openai-chat|openai-completions|ollama|tgi|kserve-infer|triton-generate|llamacpp|http-json"`
 
@@ -131,6 +134,8 @@ type Rounds struct {
 	Min     int `yaml:"min" doc:"Pairs at the first look, 3 to 12. 3 marks the verdict provisional."`
 	Max     int `yaml:"max" doc:"Pairs at the last look, min to 12."`
 	MaxVoid int `yaml:"max_void" doc:"Extra pairs that void rounds may cost. Unset: the larger of 2 and min/2."`
+
+	Mode string `yaml:"mode" doc:"restart: a fresh server for each round. resident: a server of each arm stays up and rounds alternate between them, which saves starts and has conditions; see compare-running.md." enum:"restart|resident"`
 }
 
 // Conditioning is the length of the unrecorded slot of each arm.

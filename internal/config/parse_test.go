@@ -73,7 +73,7 @@ func TestParseReadsEveryKey(t *testing.T) {
 	want.Load.Measure = Duration(90 * time.Second)
 	want.Load.Limits.Total, want.Load.Limits.Drain, want.Load.Limits.FirstEvent = Duration(2*time.Minute), Duration(2*time.Minute), 0
 	want.Warmup.Window, want.Warmup.Windows, want.Warmup.Band, want.Warmup.Cap = Duration(250*time.Millisecond), 3, 0.075, Duration(time.Minute)
-	want.Rounds = Rounds{Min: 6, Max: 8, MaxVoid: 3}
+	want.Rounds = Rounds{Min: 6, Max: 8, MaxVoid: 3, Mode: ModeRestart}
 	want.SLO = SLO{"ttft_p99": 800, "error_rate": 0.001, "output_tps": 1800, "goodput": 0.99}
 	want.Tolerance = Tolerances{
 		"ttft_p50":   {Relative: 0.03, Named: true},
@@ -96,10 +96,10 @@ func TestParseAppliesDefaults(t *testing.T) {
 		t.Errorf("a file that sets nothing is not the default (-want +got):\n%s", diff)
 	}
 	for text, want := range map[string]Rounds{
-		"rounds: {min: 3}":         {3, 8, 2},
-		"rounds: {min: 10}":        {10, 10, 5},
-		"rounds: {max_void: 0}":    {4, 8, 0},
-		"rounds: {min: 4, max: 4}": {4, 4, 2},
+		"rounds: {min: 3}":         {Min: 3, Max: 8, MaxVoid: 2, Mode: ModeRestart},
+		"rounds: {min: 10}":        {Min: 10, Max: 10, MaxVoid: 5, Mode: ModeRestart},
+		"rounds: {max_void: 0}":    {Min: 4, Max: 8, MaxVoid: 0, Mode: ModeRestart},
+		"rounds: {min: 4, max: 4}": {Min: 4, Max: 4, MaxVoid: 2, Mode: ModeRestart},
 	} {
 		if got := parse(t, "version: 1\n"+text).Rounds; got != want {
 			t.Errorf("%s: %+v, want %+v", text, got, want)
@@ -218,5 +218,31 @@ func TestGate(t *testing.T) {
 				t.Error("the digest must tell policies apart, and only them")
 			}
 		})
+	}
+}
+
+// What a file says of servers that stay up, with its defaults.
+func TestStandingServers(t *testing.T) {
+	f := parse(t, "version: 1\nrounds: {mode: resident}\nresident: {gpus: {base: [GPU-a], head: [GPU-b]}}\n"+
+		"reset: {path: /reset_prefix_cache, expect: {json: {success: true, n: 1, who: me}}}\n")
+	want := Reset{Method: "POST", Path: "/reset_prefix_cache", Expect: Expect{Status: 200, JSON: map[string]string{"success": "true", "n": "1", "who": "me"}}}
+	if diff := cmp.Diff(want, f.Reset); diff != "" {
+		t.Error(diff)
+	}
+	if !f.Standing() || !f.Resident.GPUs.Present() || f.Target.URL.Present() {
+		t.Errorf("resident: %+v", f.Resident)
+	}
+	f = parse(t, "version: 1\nworkload: w\ntarget:\n  url: {base: \"http://127.0.0.1:8000\", head: \"https://b.example/v1?key=x\"}\nreset: none\n")
+	if !f.Reset.None || !f.Standing() || f.Target.URL.Head != "https://b.example/v1?key=x" || f.Rounds.Mode != ModeRestart {
+		t.Errorf("running: %+v, reset %+v", f.Target.URL, f.Reset)
+	}
+	if err := f.Runnable(); err != nil {
+		t.Errorf("running servers need no start: %v", err)
+	}
+	if f.Digest() == parse(t, "version: 1\nworkload: w\n").Digest() {
+		t.Error("the digest does not see reset: none")
+	}
+	if parse(t, "version: 1\n").Standing() {
+		t.Error("a file that says nothing has fresh servers")
 	}
 }

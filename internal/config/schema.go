@@ -43,6 +43,10 @@ func schemaOf(t reflect.Type, doc, enum string) map[string]any {
 	case reflect.Pointer:
 		return schemaOf(t.Elem(), doc, enum)
 	case reflect.Struct:
+		if t == reflect.TypeFor[Reset]() && doc != "" {
+			s["oneOf"] = []any{map[string]any{"type": "string", "enum": []string{"none"}}, schemaOf(t, "", "")}
+			return s
+		}
 		properties := map[string]any{}
 		for _, f := range fieldsOf(t) {
 			properties[f.name] = schemaOf(f.of, f.doc, f.enum)

@@ -39,8 +39,10 @@ func (s *server) metrics(w http.ResponseWriter, _ *http.Request) {
 	s.scrape(w)
 }
 
-func (s *server) resetCache(http.ResponseWriter, *http.Request) {
+// resetCache forgets the prefix cache and says so, as newer servers do.
+func (s *server) resetCache(w http.ResponseWriter, _ *http.Request) {
 	s.driver.look(func(e *engine) { e.cache.reset() })
+	writeJSON(w, map[string]bool{"success": true})
 }
 
 // showTruth gives the counts, and brings the truth log on disk up to date first.

@@ -23,7 +23,7 @@ func checkRun(run *Run) error {
 	switch {
 	case !regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`).MatchString(run.ID):
 		return fmt.Errorf("id %.80q: letters, digits and dashes, 1 to 64 of them", run.ID)
-	case !slices.Contains([]Kind{KindRevisions, KindSwitch, KindCalibrate, KindLoad}, run.Kind):
+	case !slices.Contains([]Kind{KindRevisions, KindSwitch, KindCalibrate, KindLoad, KindURL}, run.Kind):
 		return fmt.Errorf("kind %.80q is unknown", run.Kind)
 	case !slices.Contains([]Status{StatusPlanned, StatusRunning, StatusComplete, StatusCancelled, StatusDeadline, StatusBroken}, run.Status):
 		return fmt.Errorf("status %.80q is unknown", run.Status)

@@ -41,6 +41,11 @@ type Round struct {
 	Server  ServerReport       `json:"server"`
 	Client  ClientReport       `json:"client"`
 	Stop    StopReport         `json:"stop"`
+	// Resident says that the round is a slice of a server that stays up; Slice tells of what, nil elsewhere.
+	Resident bool   `json:"resident,omitempty"`
+	Slice    *Slice `json:"slice,omitempty"`
+	// Reset is how the server's cache was emptied before the round; nil where the server was started for it instead.
+	Reset *ResetReport `json:"reset,omitempty"`
 	// Answers counts what the metrics leave out or hide; information.
 	Answers AnswerReport `json:"answers"`
 	// Flags say what limits the use of a round's metrics, e.g. bunched_stream, started_with_failures, not_steady.

@@ -31,6 +31,8 @@ const (
 	KindSwitch    Kind = "switch"
 	KindCalibrate Kind = "calibrate"
 	KindLoad      Kind = "load"
+	// KindURL compares two servers that were already running.
+	KindURL Kind = "url"
 )
 
 // Status says how far a run came. Only a complete (or deadline) run can be judged pass.
@@ -89,11 +91,12 @@ type Declared struct {
 	// Level is the one-sided error level of each look, a fraction.
 	Level float64 `json:"level"`
 	// Min and Max count pairs; MaxVoid counts extra pairs that void rounds may cost.
-	Min     int    `json:"min"`
-	Max     int    `json:"max"`
-	MaxVoid int    `json:"max_void"`
-	Mode    string `json:"mode"`
-	Warmup  Warmup `json:"warmup"`
+	Min     int `json:"min"`
+	Max     int `json:"max"`
+	MaxVoid int `json:"max_void"`
+	// Mode is [ModeRestart] or [ModeResident]; empty in a run of kind load.
+	Mode   string `json:"mode"`
+	Warmup Warmup `json:"warmup"`
 	// Measure is the length of the measured interval, ns.
 	Measure time.Duration `json:"measure_ns"`
 	Load    Load          `json:"load"`
@@ -109,6 +112,10 @@ type Declared struct {
 	// SelfTest is how long the load generator measures a server of known truth before each round; 0 means the step was
 	// skipped.
 	SelfTest time.Duration `json:"self_test_ns,omitempty"`
+	// Reset is how caches are emptied between rounds of one server, Resident how such servers live; nil where each round has
+	// its own.
+	Reset    *ResetPlan    `json:"reset,omitempty"`
+	Resident *ResidentPlan `json:"resident,omitempty"`
 }
 
 // Warmup is the declared warm-up rule, equal for both arms. Its meaning is in package steady.
@@ -262,7 +269,7 @@ type ArmInfo struct {
 	SHA256 string `json:"arm_sha256,omitempty"`
 	// Probe is what the arm made of the requests before its first round; nil when it was not asked.
 	Probe *ProbeReport `json:"probe,omitempty"`
-	// URL is the server's address in a run of kind load, credentials masked.
+	// URL is the server's address in a run of kind load or url, credentials and query values masked.
 	URL string `json:"url,omitempty"`
 }
 
@@ -381,6 +388,9 @@ const (
 	GPUNotUsed       = "gpu_not_used"
 	ProbeFailed      = "probe_failed"
 	ProbeUnfit       = "probe_unfit"
+	ServerGone       = "server_gone"
+	ResetMissing     = "cache_reset_unavailable"
+	GPUsDiffer       = "resident_gpus_differ"
 	PortsShort       = "ports_short"
 	WorktreeFailed   = "worktree_failed"
 	InternalFault    = "internal_fault"

@@ -125,6 +125,16 @@ func (w *Workload) prefixShare(stretch []placed) record.Value {
 	return record.Of(prefixHits(prompts, w.Manifest.HashScope, w.Manifest.BlockSize, 0).token)
 }
 
+// GreatestShare is the share of these requests' prompt tokens that a cache without bound which began empty could serve, a
+// fraction; n/a where the prompts are real text.
+func (w *Workload) GreatestShare(requests []Request) record.Value {
+	stretch := make([]placed, len(requests))
+	for i, q := range requests {
+		stretch[i] = placed{turn: w.index.byID[q.Turn.ID], offset: q.Offset}
+	}
+	return w.prefixShare(stretch)
+}
+
 // Check opens a workload folder, makes the content of every request once and describes it, for `workload check`.
 func Check(dir string) (Facts, error) {
 	w, err := Open(dir)

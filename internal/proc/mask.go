@@ -22,7 +22,11 @@ func Secret(name string) bool {
 }
 
 // Mask replaces secret values by "***". A nil Mask changes nothing. It is immutable and safe for concurrent use.
-type Mask struct{ replacer *strings.Replacer }
+type Mask struct {
+	replacer *strings.Replacer
+	// none says that there is nothing to mask.
+	none bool
+}
 
 // NewMask masks the values of the [Secret] names in env (entries NAME=value) that are 6 bytes or longer. Of a value with
 // several lines each line of that length is masked too, since logs are read line by line.
@@ -45,7 +49,7 @@ func NewMask(env []string) *Mask {
 	for _, v := range slices.Compact(values) {
 		pairs = append(pairs, v, "***")
 	}
-	return &Mask{strings.NewReplacer(pairs...)}
+	return &Mask{replacer: strings.NewReplacer(pairs...), none: len(pairs) == 0}
 }
 
 func isBreak(r rune) bool { return r == '\n' || r == '\r' }

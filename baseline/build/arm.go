@@ -2,8 +2,6 @@ package build
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -12,8 +10,9 @@ import (
 
 // Arm is everything that makes an arm's server what it is.
 type Arm struct {
-	// Artefact is the artefact digest, 64 hex.
+	// Artefact is the artefact digest, 64 hex. Image is that of the container image, "sha256:" and 64 hex, or empty.
 	Artefact string
+	Image    string
 	// Build and Start are the commands; Args is what the arm adds to Start.
 	Build, Start string
 	Args         []string
@@ -26,23 +25,20 @@ type Arm struct {
 
 // ArmDigest returns 64 hex over an arm. Equal digests mean that both arms would start the same server.
 func ArmDigest(a Arm) string {
-	h := sha256.New()
-	field := func(name, value string) {
-		// The length keeps "ab"+"c" and "a"+"bc" apart. A hash never fails to write.
-		_, _ = fmt.Fprintf(h, "%s %d %s\n", name, len(value), value)
-	}
-	field("artefact", a.Artefact)
-	field("build", a.Build)
-	field("start", a.Start)
+	f := fields{sha256.New()}
+	f.add("artefact", a.Artefact)
+	f.add("image", a.Image)
+	f.add("build", a.Build)
+	f.add("start", a.Start)
 	for _, arg := range a.Args {
-		field("arg", arg)
+		f.add("arg", arg)
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.Env)) {
-		field("env", name)
+		f.add("env", name)
 		if !proc.Secret(name) {
-			field("value", a.Env[name])
+			f.add("value", a.Env[name])
 		}
 	}
-	field("ready", a.ReadyPath)
-	return hex.EncodeToString(h.Sum(nil))
+	f.add("ready", a.ReadyPath)
+	return f.sum()
 }

@@ -45,9 +45,23 @@ func Artefact(ctx context.Context, dir string, globs []string) (sum string, file
 
 // outputs lists the files that the patterns match, sorted, and refuses a pattern that matches none.
 func outputs(ctx context.Context, tree fs.FS, patterns []pattern) ([]string, error) {
-	matched := make([]bool, len(patterns))
-	var paths []string
-	err := fs.WalkDir(tree, ".", func(path string, d fs.DirEntry, err error) error {
+	paths, matched, err := matching(ctx, tree, patterns)
+	if err != nil {
+		return nil, err
+	}
+	if i := slices.Index(matched, false); i >= 0 {
+		return nil, &FailedError{Text: fmt.Sprintf("the build left nothing under %q; see target.outputs", patterns[i].text)}
+	}
+	if len(paths) == 0 {
+		return nil, &FailedError{Text: "the worktree is empty: there is no build to measure"}
+	}
+	return paths, nil
+}
+
+// matching lists the files that the patterns match, sorted, and says which patterns matched. No patterns match all files.
+func matching(ctx context.Context, tree fs.FS, patterns []pattern) (paths []string, matched []bool, err error) {
+	matched = make([]bool, len(patterns))
+	err = fs.WalkDir(tree, ".", func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -70,48 +84,58 @@ func outputs(ctx context.Context, tree fs.FS, patterns []pattern) ([]string, err
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("outputs: %w", err)
-	}
-	if i := slices.Index(matched, false); i >= 0 {
-		return nil, &FailedError{Text: fmt.Sprintf("the build left nothing under %q; see target.outputs", patterns[i].text)}
-	}
-	if len(paths) == 0 {
-		return nil, &FailedError{Text: "the worktree is empty: there is no build to measure"}
+		return nil, nil, fmt.Errorf("outputs: %w", err)
 	}
 	slices.Sort(paths) // WalkDir sorts by folder, which is another order
-	return paths, nil
+	return paths, matched, nil
 }
 
-// entry writes one file's line to the digest. NUL ends a path, so that no file name can imitate another list.
+// CheckOutputs refuses output globs that no build can fulfil, with a [UsageError].
+func CheckOutputs(globs []string) error {
+	_, err := compile(globs)
+	return err
+}
+
+// entry writes one file's line to the digest.
 func entry(list io.Writer, root *os.Root, path string) error {
 	info, err := root.Lstat(path)
 	if err != nil {
 		return err
 	}
-	content := sha256.New()
-	kind, size := "-", info.Size()
 	if info.Mode().Type() == fs.ModeSymlink {
 		target, err := root.Readlink(path)
 		if err != nil {
 			return err
 		}
-		kind, size = "l", int64(len(target))
-		_, _ = io.WriteString(content, target)
-	} else {
-		if info.Mode()&0o100 != 0 {
-			kind = "x"
-		}
-		f, err := root.Open(path)
-		if err != nil {
-			return err
-		}
-		_, err = io.Copy(content, f)
-		if err := cmp.Or(err, f.Close()); err != nil {
-			return fmt.Errorf("%s: %w", path, err)
-		}
+		line(list, path, "l", int64(len(target)), sha256Of(target))
+		return nil
 	}
-	_, err = fmt.Fprintf(list, "%s\x00%s %d %x\n", path, kind, size, content.Sum(nil))
-	return err
+	kind := "-"
+	if info.Mode()&0o100 != 0 {
+		kind = "x"
+	}
+	f, err := root.Open(path)
+	if err != nil {
+		return err
+	}
+	content := sha256.New()
+	_, err = io.Copy(content, f)
+	if err := cmp.Or(err, f.Close()); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	line(list, path, kind, info.Size(), hex.EncodeToString(content.Sum(nil)))
+	return nil
+}
+
+// line is what the digest covers of one file. NUL ends a path, so that no file name can imitate another list. A hash never
+// fails to write.
+func line(list io.Writer, path, kind string, size int64, sum string) {
+	_, _ = fmt.Fprintf(list, "%s\x00%s %d %s\n", path, kind, size, sum)
+}
+
+func sha256Of(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
 }
 
 // pattern is one output glob, split at its slashes.

@@ -204,6 +204,7 @@ func TestArmDigest(t *testing.T) {
 	seen := map[string]string{same: "itself"}
 	for name, edit := range map[string]func(*Arm){
 		"artefact":         func(a *Arm) { a.Artefact = "ab" },
+		"image":            func(a *Arm) { a.Image = "sha256:ab" },
 		"build":            func(a *Arm) { a.Build = "make all" },
 		"start":            func(a *Arm) { a.Start = "./server2" },
 		"args":             func(a *Arm) { a.Args = []string{"--x", "2"} },

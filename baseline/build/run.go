@@ -1,14 +1,9 @@
 package build
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/tailgate-ci/tailgate/internal/proc"
@@ -32,25 +27,71 @@ type Options struct {
 	Outputs []string
 	// Command is run by bash -euo pipefail. Empty: the checkout is the build.
 	Command string
-	// LogPath takes the command's output; its folder is made.
+	// Toolchain are commands that name the tools, run before the build. Image prints the digest of the container image, run
+	// after it; empty for none.
+	Toolchain []string
+	Image     string
+	// LogPath takes the commands' output; its folder is made. Secret values of Env are masked in it when the build is over.
 	LogPath string
 	// Env is the whole environment, see proc.Environ. A TMPDIR of the build's own is added when it has none.
 	Env []string
 	// Timeout is 30 m when 0.
 	Timeout time.Duration
+	// Cache keeps outputs between runs; nil for none.
+	Cache *Cache
+	// Note takes remarks that decide nothing; nil for silence.
+	Note func(id, text string)
 }
 
 // Run builds one arm and digests what came out. A build that fails, takes too long or leaves nothing under its outputs is
 // a [FailedError]; nothing is tried twice. When ctx ends, the build is killed at once and ctx's error returned. Whatever
-// the build left running is ended: it would share the machine with the measurement.
-func Run(ctx context.Context, o Options) (record.Build, error) {
-	b := record.Build{Command: o.Command}
+// the build left running is ended: it would share the machine with the measurement. Outputs that the cache holds are taken
+// from there; trouble with the cache is a note, and the build is made.
+func Run(ctx context.Context, o Options) (b record.Build, err error) {
+	if o.Note == nil {
+		o.Note = func(string, string) {}
+	}
+	defer func() {
+		if maskErr := proc.MaskFile(o.LogPath, proc.NewMask(o.Env)); err == nil {
+			err = maskErr
+		}
+	}()
+	b.Command = o.Command
+	printed, known, err := toolchain(ctx, o, &b)
+	if err != nil {
+		return b, err
+	}
+	kept := newShelf(ctx, o, printed, known)
+	taken, err := kept.take(ctx, o, &b)
+	if err != nil {
+		return b, err
+	}
+	if !taken {
+		if err := makeBuild(ctx, o, &b); err != nil {
+			return b, err
+		}
+		kept.put(ctx, o, b.SHA256)
+	}
+	if err := ctx.Err(); err != nil {
+		return b, err
+	}
+	if o.Image != "" {
+		b.Image, err = ImageDigest(ctx, o)
+		if failed, ok := errors.AsType[*FailedError](err); ok {
+			b.Exit, b.SHA256 = failed.Exit, ""
+		}
+	}
+	return b, err
+}
+
+// makeBuild runs the build command, if there is one, and digests what lies under the outputs.
+func makeBuild(ctx context.Context, o Options, b *record.Build) error {
 	if strings.TrimSpace(o.Command) != "" {
 		began := time.Now()
-		exit, err := command(ctx, o)
+		exit, err := buildStep(o).run(ctx, o)
 		b.Exit, b.Seconds = exit, time.Since(began).Seconds()
 		if err != nil {
-			return b, err
+			return err
 		}
 	}
 	sum, files, err := Artefact(ctx, o.Dir, o.Outputs)
@@ -58,75 +99,5 @@ func Run(ctx context.Context, o Options) (record.Build, error) {
 		failed.Tail = proc.Tail(o.LogPath, tailLines, proc.NewMask(o.Env))
 	}
 	b.SHA256, b.Files = sum, files
-	return b, err
-}
-
-// command runs the build command to its end and returns its exit code.
-func command(ctx context.Context, o Options) (int, error) {
-	if err := os.MkdirAll(filepath.Dir(o.LogPath), 0o700); err != nil {
-		return 0, err
-	}
-	tmp, err := proc.PrivateDir("")
-	if err != nil {
-		return 0, err
-	}
-	defer remove(tmp)
-	c := proc.Command{Dir: o.Dir, Env: o.Env, Log: o.LogPath}
-	if _, has := proc.Lookup(o.Env, "TMPDIR"); !has {
-		c.Env = append([]string{"TMPDIR=" + tmp}, o.Env...)
-		c.Private = tmp
-	}
-	shell, bash, err := proc.Shell(o.Env)
-	if err != nil {
-		return 0, err
-	}
-	c.Path, c.Args = shell, []string{"-euo", "pipefail", "-c", o.Command}
-	if !bash {
-		c.Args = []string{"-eu", "-c", o.Command}
-		if err := os.WriteFile(o.LogPath, []byte("tailgate: bash not found, building with sh -eu\n"), 0o600); err != nil {
-			return 0, err
-		}
-	}
-	group, err := proc.Start(ctx, c)
-	if err != nil {
-		return 0, fmt.Errorf("build: %w", err)
-	}
-	return await(ctx, group, o)
-}
-
-// await waits for the build's end, its time limit or ctx, and ends what is left of it.
-func await(ctx context.Context, group *proc.Group, o Options) (int, error) {
-	limit := cmp.Or(o.Timeout, defaultTimeout)
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	atOnce := proc.Ladder{Grace: -1, Persist: leftoverGrace}
-	failure := ""
-	select {
-	case <-ctx.Done():
-		group.End(ctx, atOnce)
-		return code(group), ctx.Err()
-	case <-timer.C:
-		group.End(ctx, atOnce)
-		failure = fmt.Sprintf("the build did not end within %v; see target.build_timeout", limit)
-	case <-group.Exited():
-		group.End(ctx, proc.Ladder{Grace: leftoverGrace, Persist: leftoverGrace})
-		if exit := group.Wait(); exit.Code != 0 {
-			failure = "the build command failed: " + exit.Text
-		}
-	}
-	if failure == "" {
-		return 0, ctx.Err()
-	}
-	exit := code(group)
-	return exit, &FailedError{Exit: exit, Text: failure, Tail: proc.Tail(o.LogPath, tailLines, proc.NewMask(o.Env))}
-}
-
-// code is the exit code of a build that was ended. It does not wait for one that not even SIGKILL moves.
-func code(group *proc.Group) int {
-	select {
-	case <-group.Exited():
-		return group.Wait().Code
-	default:
-		return 128 + int(syscall.SIGKILL)
-	}
+	return err
 }

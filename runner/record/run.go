@@ -265,23 +265,14 @@ type ArmInfo struct {
 	Args  []string `json:"args,omitempty"`
 	// Env lists the names of the environment variables set for the server; values stay out of the record.
 	Env []string `json:"env,omitempty"`
+	// EnvDiffers lists, in a run of kind switch, those of either arm whose value the other arm lacks or sets otherwise.
+	EnvDiffers []string `json:"env_differs,omitempty"`
 	// SHA256 is the arm digest: artefact, commands, args and environment, 64 hex.
 	SHA256 string `json:"arm_sha256,omitempty"`
 	// Probe is what the arm made of the requests before its first round; nil when it was not asked.
 	Probe *ProbeReport `json:"probe,omitempty"`
 	// URL is the server's address in a run of kind load or url, credentials and query values masked.
 	URL string `json:"url,omitempty"`
-}
-
-// Build is what a build left behind.
-type Build struct {
-	Command string `json:"command,omitempty"`
-	Exit    int    `json:"exit"`
-	// SHA256 is the artefact digest, 64 hex; empty when the build failed.
-	SHA256  string  `json:"sha256,omitempty"`
-	Seconds float64 `json:"seconds"`
-	// Files counts the files under the digest.
-	Files int `json:"files,omitempty"`
 }
 
 // Environment is the machine the run was made on.

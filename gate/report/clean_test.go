@@ -138,7 +138,7 @@ func poisoned(s string) scenario {
 	run.ID, run.Workload.Name, run.Workload.Digest, run.Workload.Licence, run.Workload.Source = s, s, s, s, s
 	run.Tailgate.Version, run.Declared.Load.Kind, run.Declared.Policy.Path = s, s, s
 	for _, a := range []*record.ArmInfo{run.Arms.Base, run.Arms.Head} {
-		a.Ref, a.Commit, a.Strategy, a.Subject, a.Start, a.Args, a.Build.SHA256 = s, s, s, s, s, []string{s}, s
+		a.Ref, a.Commit, a.Strategy, a.Subject, a.Start, a.Args, a.Build.SHA256, a.Build.Image = s, s, s, s, s, []string{s}, s, s
 	}
 	run.Environment = record.Environment{Host: record.Host{Name: s, CPU: s, Kernel: s, Governor: s}, GPUs: []record.GPU{{Name: s, UUID: s, Driver: s}}}
 	run.Fidelity = append(run.Fidelity, record.Fidelity{Measure: s, Limit: s, Direction: record.Direction(s), Reason: s, Source: record.NA(s)})

@@ -122,7 +122,14 @@ func (s *scribe) armLine(arm record.Arm) block {
 	if a.Build.SHA256 == "" {
 		b.line = append(b.line, say("missing: no artefact"))
 	} else {
-		b.line = append(b.line, name(short(a.Build.SHA256, 12)), say(" (%s)", amount(a.Build.Seconds*1000, "ms")))
+		cached := ""
+		if a.Build.Cached {
+			cached = "cached, "
+		}
+		b.line = append(b.line, name(short(a.Build.SHA256, 12)), say(" (%s%s)", cached, amount(a.Build.Seconds*1000, "ms")))
+	}
+	if a.Build.Image != "" {
+		b.line = append(b.line, say(", image "), name(short(a.Build.Image, 12)))
 	}
 	if a.Start != "" {
 		b.line = append(b.line, say(", started as "), name(strings.TrimSpace(a.Start+" "+strings.Join(a.Args, " "))))

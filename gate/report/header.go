@@ -68,7 +68,7 @@ func (s *scribe) arms() words {
 	if s.run.Kind == record.KindSwitch && head != nil {
 		// Head's is the one that both arms start.
 		w := append(words{say("one build ")}, revision(head, false)...)
-		w = append(w, say(": base "), name(argsText(base)), say(" → head "), name(argsText(head)))
+		w = append(w, say(": base "), name(argsText(base, head)), say(" → head "), name(argsText(head, base)))
 		return w
 	}
 	w := append(words{say("base ")}, revision(base, true)...)
@@ -108,15 +108,24 @@ func commits(n int) string {
 	return count(n) + " commits"
 }
 
-func argsText(a *record.ArmInfo) string {
-	text := strings.Join(a.Args, " ")
-	if len(a.Env) > 0 {
-		text += " env " + strings.Join(a.Env, " ")
+// argsText is what an arm adds to the one build: its arguments, and the variables that the other arm lacks or sets otherwise.
+func argsText(a, other *record.ArmInfo) string {
+	var parts []string
+	if len(a.Args) > 0 {
+		parts = append(parts, strings.Join(a.Args, " "))
 	}
-	if text == "" {
+	for _, variable := range a.Env {
+		switch {
+		case !slices.Contains(other.Env, variable):
+			parts = append(parts, "env "+variable)
+		case slices.Contains(a.EnvDiffers, variable):
+			parts = append(parts, "env "+variable+" (another value)")
+		}
+	}
+	if len(parts) == 0 {
 		return "as it is"
 	}
-	return text
+	return strings.Join(parts, " ")
 }
 
 // short cuts a digest, keeping a prefix such as sha256:.

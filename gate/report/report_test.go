@@ -267,10 +267,29 @@ func TestSwitchAndLoadRunsAreNamed(t *testing.T) {
 	if want := "- one build `c55e810`: base `--no-cache` → head `--cache` · workload"; !strings.Contains(text, want) {
 		t.Errorf("no %q", want)
 	}
+	run.Arms.Base.Env, run.Arms.Head.Env = []string{"MODE", "MODEL"}, []string{"MODE", "MODEL", "TRACE"}
+	run.Arms.Base.EnvDiffers, run.Arms.Head.EnvDiffers = []string{"MODE"}, []string{"MODE", "TRACE"}
+	run.Arms.Base.Args = nil
+	text = render(t, surfaces()[0], scenario{"", run, aPass(4)})
+	if want := ": base `env MODE (another value)` → head `--cache env MODE (another value) env TRACE` · workload"; !strings.Contains(text, want) {
+		t.Errorf("no %q in\n%s", want, text)
+	}
 	run.Kind, run.Arms = record.KindLoad, record.Arms{Head: &record.ArmInfo{URL: "http://127.0.0.1:8080"}}
 	text = render(t, surfaces()[0], scenario{"", run, aPass(4)})
 	if want := "- one server `http://127.0.0.1:8080`, openai-chat · workload"; !strings.Contains(text, want) {
 		t.Errorf("no %q", want)
+	}
+}
+
+func TestCachedBuildsAndImagesAreShown(t *testing.T) {
+	run := aRun(4)
+	run.Arms.Base.Build.Cached, run.Arms.Base.Build.Seconds = true, 0.4
+	run.Arms.Head.Build.Image = "sha256:" + strings.Repeat("ab", 32)
+	text := render(t, surfaces()[0], scenario{"", run, aPass(4)})
+	for _, want := range []string{"build `aa", " (cached, 400 ms)", ", image `sha256:abababababab`"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -38,7 +39,7 @@ func (c *comparison) oneBuild() (record.Arm, bool) {
 // buildArms builds base, then head, and compares what came out. It reports whether there is something to measure; a build
 // that fails is an incident, not an error.
 func (c *comparison) buildArms(ctx context.Context) (bool, error) {
-	if err := c.makeTrees(); err != nil {
+	if err := errors.Join(c.makeTrees(), c.makeCaches()); err != nil {
 		return false, err
 	}
 	names := []record.Arm{record.Base, record.Head}
@@ -52,6 +53,11 @@ func (c *comparison) buildArms(ctx context.Context) (bool, error) {
 			return false, err
 		}
 	}
+	if !shared {
+		if ok, err := c.imageStands(ctx); err != nil || !ok {
+			return false, err
+		}
+	}
 	base, head := c.run.Arms.Base, c.run.Arms.Head
 	if shared {
 		base.Build = c.run.Arms.Get(one).Build
@@ -60,8 +66,12 @@ func (c *comparison) buildArms(ctx context.Context) (bool, error) {
 	for _, name := range []record.Arm{record.Base, record.Head} {
 		a, info := c.arms[name], c.run.Arms.Get(name)
 		info.SHA256 = build.ArmDigest(build.Arm{
-			Artefact: info.Build.SHA256, Build: a.target.Build, Start: a.target.Start, Args: a.args, Env: a.env, ReadyPath: a.target.Ready.Path,
+			Artefact: info.Build.SHA256, Image: info.Build.Image, Build: a.target.Build, Start: a.target.Start, Args: a.args, Env: a.digested(),
+			ReadyPath: a.target.Ready.Path,
 		})
+		if build.Unpinned(a.target.Start, info.Build.Image) {
+			c.note("image_not_pinned", string(name)+" runs a container image by its tag, which may name another image tomorrow: let target.image_digest print its digest")
+		}
 	}
 	if c.run.Kind == record.KindRevisions && base.SHA256 == head.SHA256 {
 		c.incident(record.Incident{ID: record.SameArtifact, Text: "both commits give the same build: either the build ignores the source " +
@@ -86,9 +96,7 @@ func (c *comparison) makeTrees() error {
 
 func (c *comparison) buildArm(ctx context.Context, name record.Arm) (bool, error) {
 	target, dir := c.arms[name].target, c.tree(name)
-	notes, err := build.AddWorktree(ctx, c.repo, dir, c.commit(name), build.WorktreeOptions{
-		LFS: target.Git.LFS, Submodules: target.Git.Submodules, Env: c.app.environ,
-	})
+	notes, err := build.AddWorktree(ctx, c.repo, dir, c.commit(name), c.worktreeOptions(name))
 	for _, text := range notes {
 		// Both arms mostly say the same.
 		if n := (record.Note{ID: "worktree", Text: text}); !slices.Contains(c.run.Notes, n) {
@@ -102,27 +110,83 @@ func (c *comparison) buildArm(ctx context.Context, name record.Arm) (bool, error
 		c.incident(record.Incident{ID: record.WorktreeFailed, Arm: name, Text: err.Error()})
 		return false, nil
 	}
-	log := filepath.Join("build", string(name)+".log")
 	fmt.Fprintf(c.progress, "build %s: %s\n", name, orDash(target.Build))
-	env := proc.Environ(c.app.lookup, c.app.environ, proc.Build, target.Env, target.PassEnv)
-	info := c.run.Arms.Get(name)
-	b, err := build.Run(ctx, build.Options{
-		Dir: dir, Command: target.Build, LogPath: filepath.Join(c.writer.Dir(), log), Env: env,
-		Timeout: time.Duration(target.BuildTimeout), Outputs: target.Outputs,
-	})
-	info.Build = b
+	o := c.buildOptions(name)
+	o.Cache = c.buildCache(ctx, name)
+	b, err := build.Run(ctx, o)
+	c.run.Arms.Get(name).Build = b
 	if ctx.Err() != nil {
 		return false, ctx.Err()
 	}
-	if _, ok := errors.AsType[*build.UsageError](err); ok {
-		return false, usage(err, "correct target.outputs")
+	if b.Cached {
+		fmt.Fprintf(c.progress, "build %s: cached\n", name)
 	}
+	return c.buildFailed(name, err)
+}
+
+// worktreeOptions is what an arm's worktree gets beside the files of its commit.
+func (c *comparison) worktreeOptions(name record.Arm) build.WorktreeOptions {
+	git := c.arms[name].target.Git
+	return build.WorktreeOptions{LFS: git.LFS, Submodules: git.Submodules, Env: c.app.environ}
+}
+
+// buildFailed puts a failed build on record, as an incident; other errors are returned. It reports whether the build is good.
+func (c *comparison) buildFailed(name record.Arm, err error) (bool, error) {
 	failed, ok := errors.AsType[*build.FailedError](err)
 	if !ok {
 		return err == nil, err
 	}
-	c.incident(record.Incident{ID: record.BuildFailed, Arm: name, Exit: &failed.Exit, Text: failed.Error(), Log: log, Tail: failed.Tail})
+	c.incident(record.Incident{
+		ID: record.BuildFailed, Arm: name, Exit: &failed.Exit, Text: failed.Error(), Log: buildLog(name), Tail: failed.Tail,
+	})
 	return false, nil
+}
+
+// buildLog is the place of an arm's build log in the run folder.
+func buildLog(name record.Arm) string { return filepath.Join("build", string(name)+".log") }
+
+// buildOptions is how an arm is built in its worktree.
+func (c *comparison) buildOptions(name record.Arm) build.Options {
+	target := c.arms[name].target
+	own := maps.Clone(target.Env)
+	if own == nil {
+		own = map[string]string{}
+	}
+	own["TAILGATE_RUN"] = c.id
+	return build.Options{
+		Dir: c.tree(name), Command: target.Build, LogPath: filepath.Join(c.writer.Dir(), buildLog(name)), Timeout: time.Duration(target.BuildTimeout),
+		Env:     proc.Environ(c.app.lookup, c.app.environ, proc.Build, own, target.PassEnv),
+		Outputs: target.Outputs, Toolchain: target.Toolchain, Image: target.ImageDigest,
+		Note: func(id, text string) { c.note(id, string(name)+": "+text) },
+	}
+}
+
+// imageStands asks once more for base's image: a build of head that writes the same tag has taken its place.
+func (c *comparison) imageStands(ctx context.Context) (bool, error) {
+	was := c.run.Arms.Base.Build.Image
+	if was == "" {
+		return true, nil
+	}
+	now, err := build.ImageDigest(ctx, c.buildOptions(record.Base))
+	if err == nil && now != was {
+		err = &build.FailedError{Text: "target.image_digest printed another digest once head was built: both builds write one tag; " +
+			"give each its own, as with server:$(git rev-parse HEAD)"}
+	}
+	return c.buildFailed(record.Base, err)
+}
+
+// buildCache is where the arm's build may be kept; nil for nowhere.
+func (c *comparison) buildCache(ctx context.Context, name record.Arm) *build.Cache {
+	kept := c.file.Baseline
+	if kept.Cache == "" || !c.arms[name].target.Relocatable {
+		return nil
+	}
+	protected, err := build.Reachable(ctx, c.repo, c.commit(name), kept.Protected)
+	if err != nil {
+		c.note("cache_off", fmt.Sprintf("%s: %v", name, err))
+		return nil
+	}
+	return &build.Cache{Dir: kept.Cache, Repo: c.repo, Commit: c.commit(name), Protected: protected, Worktree: c.worktreeOptions(name)}
 }
 
 // removeTrees takes the worktrees away, on a cancelled run too.
@@ -139,6 +203,7 @@ func (c *comparison) removeTrees() error {
 			errs = append(errs, build.RemoveWorktree(ctx, c.repo, dir))
 		}
 	}
+	errs = append(errs, c.removeCaches())
 	return errors.Join(append(errs, os.Remove(c.trees))...)
 }
 

@@ -86,14 +86,14 @@ func (c *comparison) compare(ctx context.Context) (*outcome, error) {
 	fmt.Fprintf(c.progress, "run %s: %s\n", c.id, c.what())
 	err := c.measure(ctx)
 	removeErr := c.removeTrees()
+	if removeErr != nil {
+		c.note("worktree_left", removeErr.Error())
+	}
 	if ctx.Err() != nil {
 		return nil, c.cancelled(ctx)
 	}
 	if err != nil && c.run.Status != record.StatusBroken {
 		return nil, errors.Join(err, removeErr)
-	}
-	if removeErr != nil {
-		c.note("worktree_left", removeErr.Error())
 	}
 	j, judgeErr := writeJudgement(c.writer.Dir(), c.writer.Dir(), c.run, c.judge)
 	if judgeErr != nil {
@@ -160,6 +160,9 @@ func (c *comparison) resolve(ctx context.Context) error {
 			as = record.Base
 		}
 		c.arms[name] = armOf(c.over.target(f), as)
+		if err := build.CheckOutputs(f.Target.Outputs); err != nil {
+			return usage(err, fmt.Sprintf("correct target.outputs of commit %.12s: write paths and globs below the worktree", c.commit(name)))
+		}
 	}
 	if base, head := c.arms[record.Base], c.arms[record.Head]; c.calibrate == 0 && c.file.Arms.Present() && base.sameAs(head) {
 		return usage(errors.New("arms.base and arms.head are the same: nothing to compare"), "give one of them args or env that the other lacks")
@@ -239,6 +242,9 @@ func (c *comparison) planned(notes []string) *record.Run {
 	for _, text := range notes {
 		run.Notes = append(run.Notes, record.Note{ID: "revisions", Text: text})
 	}
+	if kind == record.KindSwitch {
+		noteSwitches(run, c.arms[record.Base], c.arms[record.Head])
+	}
 	return run
 }
 
@@ -310,6 +316,10 @@ func (c *comparison) measure(ctx context.Context) error {
 	err = runner.NewSession(plan).Run(ctx)
 	if stopErr := stop(); stopErr != nil {
 		c.note("witness_left", stopErr.Error())
+	}
+	c.noteCaches()
+	if maskErr := c.maskLogs(); maskErr != nil {
+		c.note("logs_not_masked", maskErr.Error())
 	}
 	return err
 }

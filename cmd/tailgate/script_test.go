@@ -280,6 +280,11 @@ func runJSONCommand(ts *testscript.TestScript, _ bool, args []string) {
 		}
 	}
 	fmt.Fprintf(ts.Stdout(), "status %s\nrounds %d\nvalid %d\n", run.Status, len(run.Rounds), valid)
+	for _, arm := range []record.Arm{record.Base, record.Head} {
+		if info := run.Arms.Get(arm); info != nil && info.Build.SHA256 != "" {
+			fmt.Fprintf(ts.Stdout(), "build %s %s\n", arm, map[bool]string{true: "cached", false: "made"}[info.Build.Cached])
+		}
+	}
 	for _, in := range run.Incidents {
 		fmt.Fprintf(ts.Stdout(), "incident %s %s\n", in.ID, in.Arm)
 	}

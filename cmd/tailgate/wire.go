@@ -101,6 +101,8 @@ type arm struct {
 	target config.Target
 	args   []string
 	env    map[string]string
+	// caches are the folders of target.cache_env by variable; nil before they are made.
+	caches map[string]string
 }
 
 func armOf(f *config.File, name record.Arm) arm {
@@ -123,20 +125,35 @@ func armOf(f *config.File, name record.Arm) arm {
 func (a arm) sameAs(b arm) bool { return slices.Equal(a.args, b.args) && maps.Equal(a.env, b.env) }
 
 // envNames lists the variables the arm sets, sorted; values stay out of the record.
-func (a arm) envNames() []string { return slices.Sorted(maps.Keys(a.env)) }
+func (a arm) envNames() []string { return slices.Sorted(maps.Keys(a.digested())) }
+
+// digested is the environment as the arm's digest sees it: the folders of compile caches count by their names.
+func (a arm) digested() map[string]string {
+	env := maps.Clone(a.env)
+	for _, name := range a.target.CacheEnv {
+		env[name] = "a folder of the arm's own"
+	}
+	return env
+}
 
 // targetOf is how the runner starts the arm in its worktree.
 func (a *app) targetOf(arm arm, dir, runID string) runner.Target {
 	t := arm.target
-	extra := maps.Clone(arm.env)
-	extra["TAILGATE_RUN"] = runID
-	env := proc.Environ(a.lookup, a.environ, proc.Server, extra, t.PassEnv)
+	env := a.serverEnv(arm, runID)
 	mask := proc.NewMask(env)
 	return runner.Target{
 		Start: t.Start, Args: arm.args, Dir: dir, Env: env, Port: t.Port, ReadyPath: t.Ready.Path,
 		ReadyTimeout: time.Duration(t.Ready.Timeout), Signal: signals[t.Stop.Signal], Grace: time.Duration(t.Stop.Grace),
 		Mask: mask.String,
 	}
+}
+
+// serverEnv is the environment of the arm's servers but for what is new in each round.
+func (a *app) serverEnv(arm arm, runID string) []string {
+	extra := maps.Clone(arm.env)
+	maps.Copy(extra, arm.caches)
+	extra["TAILGATE_RUN"] = runID
+	return proc.Environ(a.lookup, a.environ, proc.Server, extra, arm.target.PassEnv)
 }
 
 // rules hands the judge to the runner as values, so that the runner never imports it.

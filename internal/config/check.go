@@ -26,7 +26,7 @@ type rule struct {
 // check returns the first broken rule, nil when the file can be used.
 func (f *File) check() error {
 	policy := slices.Concat(f.versionRules(), f.loadRules(), f.warmupRules(), f.roundRules(), f.sloRules(), f.limitRules(),
-		f.toleranceRules(), f.verdictRules(), f.armRules(), f.standingRules())
+		f.toleranceRules(), f.verdictRules(), f.armRules(), f.standingRules(), f.baselineRules())
 	if err := f.policy.first(policy); err != nil {
 		return err
 	}
@@ -243,13 +243,7 @@ func (f *File) targetRules() []rule {
 			"begin it with /, as in /outputs/0/text",
 		})
 	}
-	for i, name := range t.PassEnv {
-		rules = append(rules, rule{
-			fmt.Sprintf("target.pass_env[%d]", i), !variableName.MatchString(name),
-			shown(name) + " is not the name of a variable", "list names only; values come from the caller's environment",
-		})
-	}
-	return append(rules, variableRules("target.env", t.Env)...)
+	return slices.Concat(rules, variableRules("target.env", t.Env), f.passRules(), f.cacheEnvRules())
 }
 
 // Runnable checks what a comparison needs beyond a valid file: a workload, and a command that starts the server. The error

@@ -13,6 +13,7 @@ func Default() *File {
 			Ready:        Ready{Timeout: Duration(10 * time.Minute)},
 			Stop:         Stop{Signal: "SIGTERM", Grace: Duration(20 * time.Second)},
 			Dialect:      "openai-chat",
+			Relocatable:  true,
 		},
 		Load: Load{Scale: 1, Measure: Duration(6 * time.Minute), SelfTest: Duration(2 * time.Second), Limits: Limits{
 			Dial: Duration(5 * time.Second), FirstEvent: Duration(2 * time.Minute), Idle: Duration(time.Minute),

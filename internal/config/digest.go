@@ -19,7 +19,7 @@ func Merge(policy, target *File) *File {
 	return &merged
 }
 
-// Digest is the SHA-256, as 64 hex digits, over the policy: everything but target, defaults included. Formatting, comments,
+// Digest is the SHA-256, as 64 hex digits, over the policy: everything but target and baseline, defaults included. Formatting, comments,
 // the order of keys and a default written out do not change it. A tolerance section that spells out the default list does:
 // a named metric is a stronger wish than a default one.
 func (f *File) Digest() string {
@@ -35,7 +35,7 @@ func (f *File) canonical() []string {
 	var lines []string
 	v := reflect.ValueOf(f).Elem()
 	for _, field := range fieldsOf(v.Type()) {
-		if field.name != "target" {
+		if field.name != "target" && field.name != "baseline" {
 			lines = appendLines(lines, field.name, v.Field(field.index))
 		}
 	}

@@ -18,6 +18,7 @@ func TestDigestIgnoresForm(t *testing.T) {
 		"defaults written":  policy + "warmup: {window: 10s, windows: 5}\nrounds: {min: 4, max: 8, max_void: 2}\nload: {scale: 1, limits: {drain: 10m}}\n",
 		"empty section":     policy + "drift:\n",
 		"a target as well":  policy + "target: {start: ./server, env: {X: y}}\n",
+		"a build cache":     policy + "baseline: {cache: /var/cache/tailgate}\n",
 		"alpha as its name": policy + "verdict: {alpha: 5.0%}\n",
 	} {
 		if got := parse(t, text).Digest(); got != want {

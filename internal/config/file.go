@@ -23,6 +23,7 @@ type File struct {
 	Drift        Drift        `yaml:"drift" doc:"How far the machine itself may move during a session."`
 	Verdict      Verdict      `yaml:"verdict" doc:"How strictly the evidence is read."`
 	Telemetry    Telemetry    `yaml:"telemetry" doc:"What is observed of the machine."`
+	Baseline     Baseline     `yaml:"baseline" doc:"Where builds are kept between runs. It decides nothing about a verdict and is no part of the policy's digest."`
 
 	// policy and target say where keys stood, for errors found after parsing; they differ after [Merge].
 	policy, target source
@@ -33,10 +34,14 @@ type Target struct {
 	Build        string            `yaml:"build" doc:"Shell command run in each arm's worktree; what it leaves behind is the build. Empty: the checkout is the build."`
 	BuildTimeout Duration          `yaml:"build_timeout" doc:"Longest build."`
 	Outputs      []string          `yaml:"outputs" doc:"Globs of the files that make up the build's digest. Empty: the whole worktree except .git."`
+	Toolchain    []string          `yaml:"toolchain" doc:"Commands whose output names the tools of the build, such as gcc --version. They run in the worktree before the build; what they print is kept with the run and is part of the build cache's key."`
+	Relocatable  bool              `yaml:"relocatable" doc:"Whether the outputs work in another folder. false, for a virtual environment or other outputs with absolute paths inside, turns the build cache off."`
+	ImageDigest  string            `yaml:"image_digest" doc:"Shell command, run in the worktree after the build, that prints the digest of the container image that start runs: sha256: and 64 hex digits. It tells two builds apart where the outputs do not."`
 	Start        string            `yaml:"start" doc:"Shell command that starts the server in the foreground. $PORT is the port it must listen on."`
 	Ready        Ready             `yaml:"ready" doc:"When a started server counts as ready."`
 	Env          map[string]string `yaml:"env" doc:"Environment variables of build and server. Nothing else of the caller's environment passes but a short list."`
-	PassEnv      []string          `yaml:"pass_env" doc:"Names of variables taken from the caller's environment."`
+	PassEnv      []string          `yaml:"pass_env" doc:"Names of variables taken from the caller's environment. Values of names with TOKEN, KEY, SECRET or PASSWORD are masked in logs and reports."`
+	CacheEnv     []string          `yaml:"cache_env" doc:"Names of variables that tell the server where compiled kernels are kept, such as TRITON_CACHE_DIR. Each is set to an empty folder of the arm's own, kept for all rounds of a session and removed at its end."`
 	Stop         Stop              `yaml:"stop" doc:"How the server is asked to leave."`
 	Git          Git               `yaml:"git" doc:"What a worktree gets beside the files of its commit. Without it the report notes what is missing."`
 	Port         int               `yaml:"port" doc:"Fixed port, 1 to 65535. 0: a fresh free port in each round."`
@@ -171,4 +176,10 @@ type Telemetry struct {
 	Interval  Duration `yaml:"interval" doc:"Time between two readings, at least 200ms."`
 	NVML      string   `yaml:"nvml" doc:"Path of the tailgate-nvml sensor. Empty: beside the tailgate binary."`
 	ExpectGPU bool     `yaml:"expect_gpu" doc:"Whether a started server must be seen to take GPU memory, where a GPU is observed."`
+}
+
+// Baseline says where builds are kept between runs.
+type Baseline struct {
+	Cache     string   `yaml:"cache" doc:"Folder of the build cache, an absolute path; ~ is not expanded. Builds of one tree by one command and toolchain are then made once; see builds.md. Empty: none."`
+	Protected []string `yaml:"protected" doc:"Names of branches whose commits have builds of their own in the cache: a commit of these branches never takes a build that another commit made."`
 }

@@ -21,6 +21,10 @@ target:
   ready: {path: /health, timeout: 90s}
   env: {MODEL: /models/small.gguf, THREADS: 08, MLOCK: yes}
   pass_env: [HF_HOME]
+  cache_env: [TRITON_CACHE_DIR]
+  toolchain: [go version]
+  relocatable: false
+  image_digest: cat digest
   stop: {signal: SIGINT, grace: 5s}
   git: {lfs: true, submodules: true}
   port: 8080
@@ -44,6 +48,7 @@ tolerance:
 drift:
 verdict: {alpha: 1%, fail_margin: full, multiplicity: holm, slo_burden: proven, slo_preexisting: fail, calibration: noise/c.json}
 telemetry: {gpu: optional, interval: 500ms, nvml: bin/sensor, expect_gpu: false}
+baseline: {cache: /var/cache/tailgate, protected: [main]}
 `
 
 func parse(t *testing.T, text string) *File {
@@ -64,6 +69,7 @@ func TestParseReadsEveryKey(t *testing.T) {
 		PassEnv: []string{"HF_HOME"}, Stop: Stop{"SIGINT", Duration(5 * time.Second)},
 		Git:  Git{LFS: true, Submodules: true},
 		Port: 8080, Model: "small", Dialect: "openai-completions",
+		Toolchain: []string{"go version"}, ImageDigest: "cat digest", CacheEnv: []string{"TRITON_CACHE_DIR"},
 	}
 	want.Arms = Arms{
 		Base: &Arm{Args: []string{"--no-prefix-cache"}},
@@ -81,6 +87,7 @@ func TestParseReadsEveryKey(t *testing.T) {
 		"output_tps": {Relative: 0.02, Absolute: 40, Named: true},
 	}
 	want.Verdict = Verdict{Alpha: 0.01, FailMargin: "full", Multiplicity: "holm", SLOBurden: "proven", SLOPreexisting: "fail", Calibration: "noise/c.json"}
+	want.Baseline = Baseline{Cache: "/var/cache/tailgate", Protected: []string{"main"}}
 	want.Telemetry = Telemetry{"optional", Duration(500 * time.Millisecond), "bin/sensor", false}
 	got := parse(t, full)
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(File{})); diff != "" {

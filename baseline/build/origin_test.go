@@ -91,6 +91,9 @@ func unresolved(t *testing.T, dir string, o ResolveOptions, want ...string) {
 func TestShallowCloneIsDeepened(t *testing.T) {
 	f, fork, _, feature := branched(t)
 	c := f.clone("--no-single-branch", "--depth=1")
+	f.git("tag", "v1", fork)
+	c.git("config", "remote.origin.tagOpt", "--tags")
+	f.git("branch", "-f", "main", f.git("commit-tree", fork+"^{tree}", "-p", "main", "-m", "moved on"))
 	unchanged(t, c, func() {
 		lines := resolved(t, c.dir, ResolveOptions{Base: "origin/main", Head: "origin/feature"}, fork, feature)
 		if diff := cmp.Diff([]string{"shallow clone: fetching 50 more commits from origin"}, lines); diff != "" {
@@ -98,6 +101,7 @@ func TestShallowCloneIsDeepened(t *testing.T) {
 		}
 	})
 	// With depth 2 the fork is the cut itself: everything above it is here, and nothing is fetched.
+	f.git("branch", "-f", "main", "main~1")
 	c = f.clone("--no-single-branch", "--depth=2")
 	if lines := resolved(t, c.dir, ResolveOptions{Base: "origin/main", Head: "origin/feature"}, fork, feature); len(lines) > 0 {
 		t.Errorf("fetched for nothing: %q", lines)

@@ -3,6 +3,7 @@ package build
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -16,7 +17,7 @@ type history struct {
 }
 
 func newHistory(r *rand.Rand, n int) history {
-	h := history{make([][]int, n), make([]int, n), make([]map[int]bool, n)}
+	h := history{parents: make([][]int, n), dates: make([]int, n)}
 	for i := range n {
 		h.dates[i] = r.IntN(n) // some are equal
 		for range min(i, 1+r.IntN(2)) {
@@ -24,14 +25,29 @@ func newHistory(r *rand.Rand, n int) history {
 				h.parents[i] = append(h.parents[i], p)
 			}
 		}
+	}
+	return h.walked()
+}
+
+// walked finds the ancestors of each commit.
+func (h history) walked() history {
+	h.above = make([]map[int]bool, len(h.parents))
+	for i, parents := range h.parents {
 		h.above[i] = map[int]bool{i: true}
-		for _, p := range h.parents[i] {
-			for a := range h.above[p] {
-				h.above[i][a] = true
-			}
+		for _, p := range parents {
+			maps.Copy(h.above[i], h.above[p])
 		}
 	}
 	return h
+}
+
+// cutAt is the history as a clone shows it that was cut at some commits: they have no parents there.
+func (h history) cutAt(boundary []int) history {
+	h.parents = slices.Clone(h.parents)
+	for _, c := range boundary {
+		h.parents[c] = nil
+	}
+	return h.walked()
 }
 
 // mergeBase finds by comparing all commits what Resolve is to find, and how many commits base is ahead; -1 for none.
@@ -97,4 +113,42 @@ func TestNeverAWrongPair(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A cut may lie anywhere, as where branches were fetched at different depths. Cuts are sought that make git find another merge
+// base, or count otherwise: without an origin each of them is refused, or seen through.
+func TestNoCutHidesTheRightBase(t *testing.T) {
+	const commits, tries, most = 12, 300, 4
+	misleading := 0
+	for seed := range uint64(24) {
+		r := rand.New(rand.NewPCG(seed, 7))
+		h := newHistory(r, commits)
+		base, head := commits-2-r.IntN(3), commits-1
+		f, hashes := imported(t, h.parents, h.dates, base, head)
+		want, ahead := h.mergeBase(base, head, hashes)
+		repo, err := open(f.dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for try, misled := 0, 0; try < tries && misled < most; try++ {
+			boundary := []int{r.IntN(commits), r.IntN(commits)}
+			shown, count := h.cutAt(boundary).mergeBase(base, head, hashes)
+			if shown < 0 || (shown == want && count == ahead) {
+				continue
+			}
+			misled++
+			misleading++
+			f.write(".git/shallow", hashes[boundary[0]]+"\n"+hashes[boundary[1]]+"\n")
+			s := &search{repository: repo, o: ResolveOptions{Base: hashes[base], Strategy: MergeBase}, left: fetchLimit}
+			got, _, err := s.base(t.Context(), Revision{Commit: hashes[head]})
+			if _, refused := errors.AsType[*UsageError](err); !refused {
+				t.Errorf("seed %d, cut at %v: base %d, %d ahead, error %v; in truth %d, %d ahead\nparents %v, dates %v, base %d, head %d",
+					seed, boundary, slices.Index(hashes, got.Commit), got.Ahead, err, want, ahead, h.parents, h.dates, base, head)
+			}
+		}
+	}
+	if misleading < 8 {
+		t.Errorf("only %d cuts mislead: the test shows little", misleading)
+	}
+	t.Logf("%d cuts mislead git", misleading)
 }

@@ -214,6 +214,20 @@ func TestShallowCutBetweenTipAndMergeBaseIsRefused(t *testing.T) {
 	}
 }
 
+// A cut makes two merge bases of one: that the older is an ancestor of the newer lies beyond it.
+func TestShallowCutBetweenMergeBasesIsRefused(t *testing.T) {
+	// root - older - hidden - cut - newer, newer also merged root; both tips merged older once more.
+	parents := [][]int{{}, {0}, {1}, {2}, {0, 3}, {4, 1}, {4, 1}}
+	f, hashes := imported(t, parents, []int{0, 1, 2, 3, 4, 5, 6}, 5, 6)
+	o := ResolveOptions{Base: hashes[5], Head: hashes[6]}
+	resolved(t, f.dir, o, hashes[4], hashes[6])
+	f.write(".git/shallow", hashes[3]+"\n")
+	if found := f.git("merge-base", "--all", o.Base, o.Head); !strings.Contains(found, hashes[1]) || !strings.Contains(found, hashes[4]) {
+		t.Fatalf("the fixture is wrong: git finds %s", found)
+	}
+	unresolved(t, f.dir, o, "shallow", mendShallow)
+}
+
 func TestDirtyTreeIsNoted(t *testing.T) {
 	f, _, _, _ := branched(t)
 	f.write("f.txt", "changed\n")

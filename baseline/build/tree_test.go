@@ -99,26 +99,25 @@ func TestSubmodulesAreFetched(t *testing.T) {
 
 // .gitmodules is written by the commit under test.
 func TestHostileSubmodulesAreRefused(t *testing.T) {
-	for name, modules := range map[string]string{
-		"a name that leads out":       "[submodule \"../../outside\"]\n\tpath = lib\n\turl = https://127.0.0.1:1/x\n",
-		"an option for a URL":         "[submodule \"lib\"]\n\tpath = lib\n\turl = --upload-pack=touch\n",
-		"a program for a URL":         "[submodule \"other\"]\n\tpath = lib\n\turl = ext::sh -c touch% ran\n",
-		"a repository of the machine": "[submodule \"other\"]\n\tpath = lib\n\turl = /etc\n",
+	f, _ := withSubmodule(t)
+	for _, tt := range []struct{ name, modules, want string }{
+		{"a name that leads out", "[submodule \"../../outside\"]\n\tpath = lib\n\turl = https://127.0.0.1:1/x\n", "that git refuses"},
+		{"an option for a URL", "[submodule \"lib\"]\n\tpath = lib\n\turl = --upload-pack=touch\n", "that git refuses"},
+		{"a program for a URL", "[submodule \"other\"]\n\tpath = lib\n\turl = ext::sh -c touch% ran\n", "'ext' not allowed"},
+		{"a repository of the machine", "[submodule \"other\"]\n\tpath = lib\n\turl = " + f.dir + "\n", "'file' not allowed"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			f, _ := withSubmodule(t)
-			f.write(".gitmodules", modules)
+		t.Run(tt.name, func(t *testing.T) {
+			f.write(".gitmodules", tt.modules)
 			commit := f.commit("hostile")
 			dir, _, err := addTree(t, f, commit, WorktreeOptions{Submodules: true})
-			if err == nil || !strings.Contains(err.Error(), "lib") {
-				t.Errorf("error = %v", err)
+			if err == nil || !strings.Contains(err.Error(), "submodule lib") || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error = %v, want %q", err, tt.want)
 			}
 			if _, err := os.Stat(filepath.Join(dir, "lib", "lib.txt")); err == nil {
 				t.Error("it was checked out")
 			}
 		})
 	}
-	f, _ := withSubmodule(t)
 	f.git("rm", "-q", "--cached", ".gitmodules")
 	if err := os.Remove(filepath.Join(f.dir, ".gitmodules")); err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -66,6 +67,27 @@ func TestWorkingTreeIsMeasured(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A file that changed in the very instant the index was written looks unchanged by size and time.
+func TestWorkingTreeChangedWithinTheIndexesInstant(t *testing.T) {
+	f, _, _, feature := branched(t)
+	f.git("config", "core.trustctime", "false") // nobody can set this time back
+	file, index, instant := filepath.Join(f.dir, "f.txt"), filepath.Join(f.dir, ".git/index"), time.Now().Add(-time.Hour).Truncate(time.Second)
+	stamp := func(path string) {
+		if err := os.Chtimes(path, instant, instant); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stamp(file)
+	f.git("update-index", "--refresh")
+	f.write("f.txt", "F\n")
+	stamp(file)
+	stamp(index)
+	got, _, err := Resolve(t.Context(), f.dir, ResolveOptions{Head: WorkingTree})
+	if err != nil || !got.Head.Uncommitted || f.git("diff", "--name-only", feature, got.Head.Commit) != "f.txt" {
+		t.Errorf("%+v, %v", got, err)
+	}
 }
 
 func TestCleanWorkingTreeIsHead(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tailgate-ci/tailgate/baseline/build"
 	"github.com/tailgate-ci/tailgate/gate"
 	"github.com/tailgate-ci/tailgate/internal/config"
 	"github.com/tailgate-ci/tailgate/runner/record"
@@ -142,6 +143,11 @@ func TestActionRunRefusesBeforeItMeasures(t *testing.T) {
 			t.Helper()
 			j.event(t, "pull_request", "acme/service", "$(touch pwned)`touch pwned`\n::error::x")
 		}, "is no ref", "config"},
+		{"the working tree for head", func(t *testing.T, j *gitJob) {
+			t.Helper()
+			j.event(t, "workflow_dispatch", "", "")
+			j.env["GITHUB_SHA"], j.env["INPUT_BASE_REF"], j.env["INPUT_HEAD_REF"] = j.git(t, "rev-parse", "HEAD"), "main", "."
+		}, "input head-ref", "config"},
 		{"output-dir in the checkout", func(t *testing.T, j *gitJob) { t.Helper(); j.env["INPUT_OUTPUT_DIR"] = "results" }, "git does not ignore", "config"},
 		{"another workload", func(t *testing.T, _ *gitJob) { t.Helper() }, "the workload has digest sha256:", "config"},
 		{"the target branch's policy, not head's", func(t *testing.T, j *gitJob) {
@@ -208,6 +214,27 @@ func TestPullRequestIsJudgedByTheTipOfItsTarget(t *testing.T) {
 	}
 	if want := filepath.Join(j.temp, "tailgate", "812-1-gate-bench"); c.out != want {
 		t.Errorf("run folder %s, want %s", c.out, want)
+	}
+}
+
+// A checkout of one commit holds neither the target branch nor the merge base; origin has both.
+func TestPullRequestInAShallowCheckout(t *testing.T) {
+	j := newGitJob(t)
+	tip, head := j.git(t, "rev-parse", "origin/main"), j.git(t, "rev-parse", "HEAD")
+	j.git(t, "branch", "main", tip)
+	shallow := filepath.Join(j.dir, "shallow")
+	j.git(t, "clone", "-q", "--depth=1", "--branch=change", "file://"+j.repo, shallow)
+	j.repo, j.env["GITHUB_WORKSPACE"] = shallow, shallow
+	c := j.comparison(t)
+	if c.policy.commit != tip || c.refs.Base != "refs/remotes/origin/main" || c.refs.Head != head {
+		t.Errorf("policy %+v, refs %+v; tip %s, head %s", c.policy, c.refs, tip, head)
+	}
+	if _, err := c.policy.read(t.Context(), j.repo); err != nil {
+		t.Errorf("the policy: %v", err)
+	}
+	got, _, err := build.Resolve(t.Context(), j.repo, c.refs)
+	if err != nil || got.Base.Commit != tip || got.Head.Commit != head {
+		t.Errorf("%+v, %v", got, err)
 	}
 }
 

@@ -83,8 +83,12 @@ func pullRefs(ctx context.Context, repo string, j jobRequest) (build.ResolveOpti
 // namedRefs compares the refs that the inputs name, by the policy of head.
 func namedRefs(ctx context.Context, repo string, j jobRequest) (build.ResolveOptions, policySource, error) {
 	refs := build.ResolveOptions{Head: j.inputs.HeadRef, Strategy: j.inputs.Strategy, Env: j.env}
-	if refs.Head == "" {
+	switch refs.Head {
+	case "":
 		refs.Head = j.job.SHA
+	case build.WorkingTree:
+		return refs, policySource{}, usage(errors.New("input head-ref: a job measures commits, not the working tree"),
+			"name a branch, a tag or a commit, or leave it empty for the commit of the event")
 	}
 	candidates := []string{j.inputs.BaseRef}
 	if j.inputs.BaseRef != "" {

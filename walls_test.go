@@ -69,10 +69,12 @@ var walls = []wall{
 	{"runner/telemetry", []string{"runner/record", "internal/proc"}, "sensors are observed, never judged, here"},
 	{"runner/...", []string{"runner/record"}, "the parts of the runner share the record and nothing else"},
 	{"internal/trials", []string{"gate", "gate/stat", "internal/simserver", "runner/record", "runner/workload"}, "the trials run the command from outside and read what it wrote; they measure nothing themselves"},
+	{"internal/chaos", []string{"internal/proc", "internal/state", "runner/record", "runner/workload"}, "it interrupts the command from outside and reads what it left; it measures nothing itself"},
+	{"internal/state", []string{"internal/proc"}, "the state file names processes; what to do about them is decided by who reads it"},
 	{"internal/...", nil, "config, proc and simserver know nothing of ours"},
 	{"workloads", nil, "embedded files only"},
 	{"e2e", nil, "tests only; test files are exempt"},
-	{"scripts/...", []string{"gate", "internal/config", "internal/simserver", "internal/trials", "runner/record", "runner/workload"}, "generators write pages from the tables in the code; the benchmark reads runs and the truth; the trials are started from here"},
+	{"scripts/...", []string{"gate", "internal/config", "internal/simserver", "internal/trials", "internal/chaos", "runner/record", "runner/workload"}, "generators write pages from the tables in the code; the benchmark reads runs and the truth; trials and chaos are started from here"},
 }
 
 // foreign says which room alone may import a library.
@@ -170,6 +172,7 @@ func TestWallsCanFail(t *testing.T) {
 		{"internal/actions", module + "/runner/workload"},
 		{"baseline/build", module + "/gate"},
 		{"internal/proc", module + "/runner/record"},
+		{"internal/state", module + "/runner/target"},
 		{"cmd/tailgate", "github.com/google/go-github/v62/github"},
 		{"cmd/tailgate-nvml", module + "/runner/record"},
 	}

@@ -175,6 +175,10 @@ func (r *round) finish() error {
 		windows = record.Windows(samples, streams, r.rd.Phases.M0, r.rd.Phases.M1)
 	}
 	err := r.rw.Close(r.rd, windows, record.ClientFile{ClientReport: r.rd.Client, Limits: r.s.run.Declared.Limits, Load: r.s.run.Declared.Load})
+	if err != nil {
+		// What could not be written down, on a full disk, is no finished round: nobody could check its figures.
+		r.rd.State = record.RoundPartial
+	}
 	if r.rd.Slot < 0 {
 		r.say("done", "not recorded, not judged")
 	} else {

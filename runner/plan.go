@@ -8,6 +8,7 @@ import (
 
 	"github.com/tailgate-ci/tailgate/runner/client"
 	"github.com/tailgate-ci/tailgate/runner/record"
+	"github.com/tailgate-ci/tailgate/runner/target"
 	"github.com/tailgate-ci/tailgate/runner/telemetry"
 	"github.com/tailgate-ci/tailgate/runner/workload"
 )
@@ -62,6 +63,8 @@ type Target struct {
 	Grace  time.Duration
 	// Mask hides secret values in everything that is shown.
 	Mask func(string) string
+	// Ledger is told of every start and of what it leaves; nil: nobody is.
+	Ledger target.Ledger
 }
 
 // API is how a server is spoken to, equal for both arms.

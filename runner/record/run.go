@@ -376,6 +376,7 @@ const (
 	DiskFull         = "disk_full"
 	WriteFailed      = "write_failed"
 	TelemetryMissing = "telemetry_unavailable"
+	GPULocked        = "gpu_locked"
 	GPUNotUsed       = "gpu_not_used"
 	ProbeFailed      = "probe_failed"
 	ProbeUnfit       = "probe_unfit"

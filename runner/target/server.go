@@ -32,6 +32,7 @@ type Server struct {
 	tmp     string
 	spawned record.Instant
 	health  *http.Client
+	over    chan struct{} // closed when the server was stopped
 
 	mu      sync.Mutex // guards what follows; held while a stop goes on
 	stopped bool
@@ -43,7 +44,7 @@ type Server struct {
 // that was started must be stopped by [Server.Stop], whatever happens in between. A port that is taken is an [Error];
 // other errors are the machine's.
 func Start(ctx context.Context, spec Spec) (*Server, error) {
-	s := &Server{spec: spec.withDefaults(), mask: proc.NewMask(spec.Env), port: spec.Port}
+	s := &Server{spec: spec.withDefaults(), mask: proc.NewMask(spec.Env), port: spec.Port, over: make(chan struct{})}
 	shell, _, err := proc.Shell(spec.Env)
 	if err != nil {
 		return nil, err
@@ -59,14 +60,22 @@ func Start(ctx context.Context, spec Spec) (*Server, error) {
 	if s.tmp, err = proc.PrivateDir(""); err != nil {
 		return nil, err
 	}
+	if spec.Ledger != nil {
+		if err := spec.Ledger.Starting(s.beginning()); err != nil {
+			return nil, errors.Join(fmt.Errorf("state file: %w", err), os.RemoveAll(s.tmp))
+		}
+	}
 	s.spawned = spec.Clock.Now()
 	s.group, err = proc.Start(ctx, proc.Command{
 		Path: shell, Args: []string{"-c", commandLine(spec)}, Dir: spec.Dir, Log: spec.LogPath, Private: s.tmp,
 		Env: append(append([]string{}, spec.Env...), "PORT="+strconv.Itoa(s.port), "TMPDIR="+s.tmp),
 	})
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("start: %w", err), os.RemoveAll(s.tmp))
+		err = errors.Join(fmt.Errorf("start: %w", err), os.RemoveAll(s.tmp))
+		s.endLedger(true)
+		return nil, err
 	}
+	s.keepLedger()
 	s.health = healthClient()
 	return s, nil
 }

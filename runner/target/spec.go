@@ -38,6 +38,8 @@ type Spec struct {
 	// CancelGrace replaces what is left of Grace when the context of Stop ends. 0 is 4 s, which a runner's SIGINT leaves
 	// room for; a runner that sends SIGTERM at once leaves 1 s.
 	CancelGrace time.Duration
+	// Ledger is told what the start brings into the world. Nil: nobody is.
+	Ledger Ledger
 }
 
 func (s Spec) withDefaults() Spec {

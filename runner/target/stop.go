@@ -35,6 +35,7 @@ func (s *Server) Stop(ctx context.Context) (record.StopReport, error) {
 		return s.report, s.stopErr
 	}
 	s.stopped = true
+	defer func() { s.endLedger(s.stopErr == nil) }()
 	ladder := proc.Ladder{Signal: s.spec.Signal, Grace: s.spec.Grace, CancelGrace: s.spec.CancelGrace}
 	if errors.Is(context.Cause(ctx), ErrHurry) {
 		ladder.CancelGrace = min(ladder.CancelGrace, hurry)

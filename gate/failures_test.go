@@ -201,6 +201,7 @@ func TestIncidents(t *testing.T) {
 		{record.DiskFull, "", 0, gate.Invalid, record.DiskFull},
 		{record.WriteFailed, "", 0, gate.Invalid, record.WriteFailed},
 		{record.TelemetryMissing, "", 0, gate.Invalid, record.TelemetryMissing},
+		{record.GPULocked, "", 0, gate.Invalid, record.GPULocked},
 		{record.GPUNotUsed, head, 0, gate.Invalid, record.GPUNotUsed},
 		{record.WorktreeFailed, head, 0, gate.Invalid, record.WorktreeFailed},
 		{record.InternalFault, "", 0, gate.Invalid, record.InternalFault},

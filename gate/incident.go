@@ -45,6 +45,7 @@ var fates = map[string]fate{
 	record.DiskFull:         notTheBuild,
 	record.WriteFailed:      notTheBuild,
 	record.TelemetryMissing: notTheBuild,
+	record.GPULocked:        notTheBuild,
 	record.GPUNotUsed:       notTheBuild,
 	record.WorktreeFailed:   notTheBuild,
 	record.InternalFault:    notTheBuild,

@@ -22,7 +22,7 @@ func (a *app) actionCommand() *cobra.Command {
 		Short: "What the GitHub Action calls inside a job",
 		Long: `action run measures and judges; action publish writes the job summary and the comment. action.yml calls both, in this order
 and in two steps, so that the token is in the environment of the second only. Inputs arrive as INPUT_ variables;
-docs/action.md lists them.`,
+docs/action.md lists them. action cleanup takes away what a run left.`,
 		Args: cobra.NoArgs,
 	}
 	cmd.AddCommand(
@@ -34,6 +34,7 @@ docs/action.md lists them.`,
 			Use: "publish", Short: "Write the job summary and the comment of a result", Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error { return a.actionPublish(cmd.Context()) },
 		},
+		a.cleanupCommand(),
 	)
 	return cmd
 }
@@ -43,7 +44,7 @@ docs/action.md lists them.`,
 func (a *app) actionRun(ctx context.Context) error {
 	commands := actions.NewCommands(a.getenv, a.out)
 	out, log := actions.NewLog(a.out), actions.NewLog(a.err)
-	quiet := &app{out: out, err: log, environ: a.environ, ascii: a.ascii}
+	quiet := &app{out: out, err: log, environ: a.environ, ascii: a.ascii, urgent: a.urgent}
 	result, err := quiet.measureJob(ctx)
 	closeErr := errors.Join(log.Close(), out.Close())
 	if err != nil {

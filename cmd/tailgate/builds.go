@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -83,19 +84,18 @@ func (c *comparison) buildArms(ctx context.Context) (bool, error) {
 
 // makeTrees chooses where worktrees live: the CI runner's own folder, else the user's cache.
 func (c *comparison) makeTrees() error {
-	root := c.app.getenv("RUNNER_TEMP")
-	if root == "" {
-		root = c.app.getenv("XDG_CACHE_HOME")
+	c.trees = filepath.Join(c.app.treesBelow(), c.id)
+	if err := os.MkdirAll(c.trees, 0o700); err != nil {
+		return err
 	}
-	if root == "" {
-		root = filepath.Join(c.app.getenv("HOME"), ".cache")
-	}
-	c.trees = filepath.Join(root, "tailgate", c.id)
-	return os.MkdirAll(c.trees, 0o700)
+	return c.keepState()
 }
 
 func (c *comparison) buildArm(ctx context.Context, name record.Arm) (bool, error) {
 	target, dir := c.arms[name].target, c.tree(name)
+	if err := c.book.Worktree(dir); err != nil {
+		return false, err
+	}
 	notes, err := build.AddWorktree(ctx, c.repo, dir, c.commit(name), c.worktreeOptions(name))
 	for _, text := range notes {
 		// Both arms mostly say the same.
@@ -199,12 +199,24 @@ func (c *comparison) removeTrees() error {
 	var errs []error
 	for _, name := range []record.Arm{record.Base, record.Head} {
 		dir := filepath.Join(c.trees, string(name))
-		if _, err := os.Stat(dir); err == nil {
-			errs = append(errs, build.RemoveWorktree(ctx, c.repo, dir))
+		var err error
+		if _, statErr := os.Stat(dir); statErr == nil {
+			err = build.RemoveWorktree(ctx, c.repo, dir)
 		}
+		if err == nil {
+			err = c.book.Removed(dir)
+		}
+		errs = append(errs, err)
 	}
 	errs = append(errs, c.removeCaches())
-	return errors.Join(append(errs, os.Remove(c.trees))...)
+	if err := errors.Join(errs...); err != nil {
+		return err // the state file stays: what is left, somebody else may remove
+	}
+	err := c.closeState()
+	if rmErr := os.Remove(c.trees); rmErr != nil && !errors.Is(rmErr, fs.ErrNotExist) && c.book.Ended() {
+		err = errors.Join(err, rmErr)
+	}
+	return err
 }
 
 func orDash(s string) string {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"time"
@@ -22,6 +23,7 @@ func (a *app) calibrateCommand() *cobra.Command {
 	var pairs int
 	var over overrides
 	var timeout time.Duration
+	var lock lockWish
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "calibrate",
@@ -43,7 +45,7 @@ tolerances that supports. It exits 0 when there is a calibration, 4 when there i
 			if pairs < gate.FewestCalibrationPairs || pairs > mostCalibrationPairs {
 				return usage(fmt.Errorf("--pairs %d is out of range", pairs), fmt.Sprintf("write %d to %d", gate.FewestCalibrationPairs, mostCalibrationPairs))
 			}
-			if err := soundTimeout(timeout); err != nil {
+			if err := errors.Join(soundTimeout(timeout), lock.check()); err != nil {
 				return err
 			}
 			repo, err := repository(cmd.Context(), ".")
@@ -52,7 +54,7 @@ tolerances that supports. It exits 0 when there is a calibration, 4 when there i
 			}
 			c := &comparison{
 				app: a, repo: repo, out: out, args: append([]string{"calibrate"}, flagsOf(cmd)...), progress: a.err, calibrate: pairs, timeout: timeout,
-				policy: policySource{path: file}, over: over,
+				policy: policySource{path: file}, over: over, lock: lock,
 				refs: build.ResolveOptions{Base: base, Head: base, Strategy: build.Ref},
 			}
 			o, err := c.compare(cmd.Context())
@@ -69,6 +71,7 @@ tolerances that supports. It exits 0 when there is a calibration, 4 when there i
 	f.StringVar(&file, "config", ".tailgate.yaml", "the configuration, relative to the repository")
 	f.StringVar(&over.gate, "gate", "", "what comparisons will be for, pr or release, instead of the file's: tolerances are supported in its number of pairs")
 	f.DurationVar(&timeout, "timeout", 0, "begin no pair that would not be over by then (default: no limit)")
+	lock.flags(f)
 	f.StringVar(&out, "out", "", "run folder to create (default: .tailgate/runs/ID)")
 	f.StringVar(&from, "from", "", "measure nothing: make calibration.json again from this run folder")
 	f.BoolVar(&asJSON, "json", false, "print the calibration as JSON")

@@ -17,6 +17,7 @@ import (
 	"github.com/tailgate-ci/tailgate/gate"
 	"github.com/tailgate-ci/tailgate/internal/config"
 	"github.com/tailgate-ci/tailgate/internal/proc"
+	"github.com/tailgate-ci/tailgate/internal/state"
 	"github.com/tailgate-ci/tailgate/runner"
 	"github.com/tailgate-ci/tailgate/runner/client"
 	"github.com/tailgate-ci/tailgate/runner/record"
@@ -32,6 +33,7 @@ type comparison struct {
 	policy policySource
 	// norepo says that repo is no repository, which only running servers do without.
 	norepo error
+	lock   lockWish
 	// refs as the user named them.
 	refs build.ResolveOptions
 	// over is what a CI job or the command line puts over the file.
@@ -42,6 +44,8 @@ type comparison struct {
 	calibrate int
 	// out is the run folder; empty for .tailgate/runs/ID below home, which is the repository unless set.
 	out, home string
+	// scratch holds the repository and goes with it; empty for none.
+	scratch string
 	// args are the command line, for the record.
 	args []string
 	// runner names the CI runner, empty at a terminal.
@@ -63,6 +67,7 @@ type comparison struct {
 	writer    *record.Writer
 	clock     record.Clock
 	trees     string
+	book      *state.Book
 	arms      map[record.Arm]arm
 }
 
@@ -84,13 +89,14 @@ func (c *comparison) compare(ctx context.Context) (*outcome, error) {
 	}
 	defer c.writer.Close() //nolint:errcheck // every file was synced when it was written
 	fmt.Fprintf(c.progress, "run %s: %s\n", c.id, c.what())
+	c.sweep(ctx)
 	err := c.measure(ctx)
+	if ctx.Err() != nil {
+		return nil, c.cancelled(ctx)
+	}
 	removeErr := c.removeTrees()
 	if removeErr != nil {
 		c.note("worktree_left", removeErr.Error())
-	}
-	if ctx.Err() != nil {
-		return nil, c.cancelled(ctx)
 	}
 	if err != nil && c.run.Status != record.StatusBroken {
 		return nil, errors.Join(err, removeErr)
@@ -300,6 +306,14 @@ func (c *comparison) measure(ctx context.Context) error {
 			return c.close(err)
 		}
 	}
+	release, ok, err := c.lockHost(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil || !ok:
+		return c.close(err)
+	}
+	defer release()
 	view := newView(c.progress, c.run, c.app)
 	defer view.close()
 	plan := &runner.Plan{
@@ -357,20 +371,6 @@ func (c *comparison) close(err error) error {
 	}
 	c.run.Finished = c.clock.Now()
 	return errors.Join(err, c.writer.Save(c.run))
-}
-
-// cancelled leaves a partial run behind and says where it is.
-func (c *comparison) cancelled(ctx context.Context) error {
-	c.run.Status = record.StatusCancelled
-	c.run.Finished = c.clock.Now()
-	err := c.writer.Save(c.run)
-	hint := "a cancelled run is never judged; run again for a verdict"
-	if c.calibrate > 0 {
-		hint = "run again, or make what can be made of it: tailgate calibrate --from " + c.writer.Dir()
-	}
-	return &exitError{
-		code: cancelCode(ctx), err: errors.Join(fmt.Errorf("cancelled; what was measured is in %s", c.writer.Dir()), err), hint: hint,
-	}
 }
 
 func (c *comparison) incident(in record.Incident) {

@@ -63,10 +63,10 @@ func (a *app) demo(ctx context.Context, name string, s scenario, quick bool, out
 		return err
 	}
 	c := &comparison{
-		app: a, repo: repo, out: out, args: []string{"demo", "--scenario=" + name, fmt.Sprintf("--quick=%t", quick)}, progress: a.err,
-		policy: policySource{path: ".tailgate.yaml"},
-		refs:   build.ResolveOptions{Base: "HEAD~1", Head: "HEAD", Strategy: "ref"},
-		seen:   simulatorSeen,
+		app: a, repo: repo, scratch: scratch, out: out, args: []string{"demo", "--scenario=" + name, fmt.Sprintf("--quick=%t", quick)}, progress: a.err,
+		policy: policySource{path: ".tailgate.yaml"}, lock: lockWish{timeout: defaultLockTimeout},
+		refs: build.ResolveOptions{Base: "HEAD~1", Head: "HEAD", Strategy: "ref"},
+		seen: simulatorSeen,
 	}
 	if out == "" {
 		wd, err := os.Getwd()

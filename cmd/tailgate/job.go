@@ -45,7 +45,7 @@ func (a *app) jobComparison(ctx context.Context, j jobRequest) (*comparison, err
 		return nil, err
 	}
 	c := &comparison{
-		app: a, repo: repo, out: j.inputs.OutputDir, args: []string{"action", "run"}, progress: a.err,
+		app: a, repo: repo, out: j.inputs.OutputDir, args: []string{"action", "run"}, progress: a.err, lock: lockWish{timeout: defaultLockTimeout},
 		runner: record.Runner{Name: j.job.RunnerName, URL: j.job.URL()},
 		over: overrides{
 			gate: j.inputs.Gate, workload: j.inputs.Workload, digest: j.inputs.WorkloadDigest, rounds: j.inputs.Rounds, passEnv: j.inputs.ServiceEnv,

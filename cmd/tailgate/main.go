@@ -26,6 +26,8 @@ type app struct {
 	environ  []string
 	// ascii replaces the glyphs of verdicts by words in brackets.
 	ascii bool
+	// urgent knows how servers are killed at once.
+	urgent *urgent
 }
 
 // lookup reads a variable of the environment the command was given.
@@ -45,7 +47,7 @@ func (a *app) getenv(name string) string {
 
 // command runs one command line and returns its exit code.
 func command(args []string, out, errOut io.Writer, environ []string) int {
-	a := &app{out: out, err: errOut, environ: environ}
+	a := &app{out: out, err: errOut, environ: environ, urgent: &urgent{}}
 	ctx, done := a.attended(args)
 	defer done()
 	root := a.root()

@@ -21,6 +21,7 @@ func (a *app) runCommand() *cobra.Command {
 	var base, head, strategy, file, out string
 	var over overrides
 	var timeout time.Duration
+	var lock lockWish
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Compare two revisions as .tailgate.yaml says",
@@ -38,12 +39,12 @@ The exit code is the verdict: 0 pass, 1 fail, 2 usage, 3 inconclusive, 4 invalid
 			if norepo != nil {
 				repo = "."
 			}
-			if err := soundTimeout(timeout); err != nil {
+			if err := errors.Join(soundTimeout(timeout), lock.check()); err != nil {
 				return err
 			}
 			c := &comparison{
 				app: a, repo: repo, norepo: norepo, out: out, args: append([]string{"run"}, flagsOf(cmd)...), progress: a.err,
-				policy: policySource{path: file}, over: over, timeout: timeout,
+				policy: policySource{path: file}, over: over, timeout: timeout, lock: lock,
 				refs: build.ResolveOptions{Base: base, Head: head, Strategy: strategy},
 			}
 			o, err := c.compare(cmd.Context())
@@ -62,6 +63,7 @@ The exit code is the verdict: 0 pass, 1 fail, 2 usage, 3 inconclusive, 4 invalid
 	f.IntVar(&over.rounds, "rounds.min", 0, "pairs at the first look, 3 to 12, instead of the file's; 3 is provisional")
 	f.IntVar(&over.most, "rounds.max", 0, "pairs at the last look, instead of the file's")
 	f.DurationVar(&timeout, "timeout", 0, "begin no pair that would not be over by then; what was measured is judged (default: no limit)")
+	lock.flags(f)
 	f.StringVar(&out, "out", "", "run folder to create (default: .tailgate/runs/ID)")
 	return cmd
 }

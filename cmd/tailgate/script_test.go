@@ -44,6 +44,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"killed":  killedCommand,
 			"service": serviceCommand,
 			"exit":    exitCommand,
 			"interrupt": func(ts *testscript.TestScript, _ bool, args []string) {
@@ -94,7 +95,17 @@ func serviceCommand(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) != 1 {
 		ts.Fatalf("usage: service DIR")
 	}
-	dir := ts.MkAbs(args[0])
+	makeService(ts, ts.MkAbs(args[0]), "{\"revision\": \"%d\", \"prefill_per_token\": \"1ms\"}\n")
+}
+
+// checker is what making a repository needs of a script or a test.
+type checker interface {
+	Check(err error)
+	Fatalf(format string, args ...any)
+}
+
+// makeService makes the repository of serviceCommand with a server whose configuration is server, %d being the revision.
+func makeService(ts checker, dir, server string) {
 	ts.Check(os.MkdirAll(dir, 0o755))
 	ts.Check(workload.Write(filepath.Join(dir, "workload"), shortWorkload(ts, false)))
 	ts.Check(workload.Write(filepath.Join(dir, "chat"), shortWorkload(ts, true)))
@@ -110,7 +121,7 @@ func serviceCommand(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	git("init", "-q", "-b", "main")
 	for i, subject := range []string{"Serve", "Change nothing that matters"} {
-		text := fmt.Sprintf(`{"revision": "%d", "prefill_per_token": "1ms"}`+"\n", i+1)
+		text := fmt.Sprintf(server, i+1)
 		ts.Check(os.WriteFile(filepath.Join(dir, "sim.json"), []byte(text), 0o644))
 		git("add", "-A")
 		git("commit", "-q", "-m", subject)
@@ -137,7 +148,7 @@ telemetry: {gpu: off}
 `
 
 // shortWorkload is 100 requests a second for five seconds, of prompts or of chat messages.
-func shortWorkload(ts *testscript.TestScript, chat bool) *workload.Workload {
+func shortWorkload(ts checker, chat bool) *workload.Workload {
 	const gap, count = 10 * time.Millisecond, 500
 	turns := make([]workload.Turn, count)
 	for i := range turns {
@@ -238,23 +249,9 @@ func scriptEnv(ts *testscript.TestScript) []string {
 // goneCommand wants that no process of this script is left: none has the work folder in its command line, environment or
 // working folder.
 func goneCommand(ts *testscript.TestScript, _ bool, _ []string) {
-	work := ts.Getenv("WORK")
-	var left []string
 	deadline := time.Now().Add(2 * time.Second)
 	for {
-		left = left[:0]
-		dirs, err := filepath.Glob("/proc/[0-9]*")
-		ts.Check(err)
-		for _, dir := range dirs {
-			if filepath.Base(dir) == strconv.Itoa(os.Getpid()) {
-				continue
-			}
-			cmdline, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
-			environ, _ := os.ReadFile(filepath.Join(dir, "environ"))
-			if bytes.Contains(cmdline, []byte(work)) || bytes.Contains(environ, []byte(work)) {
-				left = append(left, filepath.Base(dir)+" "+string(bytes.ReplaceAll(cmdline, []byte{0}, []byte(" "))))
-			}
-		}
+		left := carrying(ts.Getenv("WORK"))
 		if len(left) == 0 {
 			return
 		}
@@ -263,6 +260,23 @@ func goneCommand(ts *testscript.TestScript, _ bool, _ []string) {
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
+}
+
+// carrying lists the processes that have a folder in their command line or environment, but for this one.
+func carrying(dir string) []string {
+	var left []string
+	procs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, proc := range procs {
+		if filepath.Base(proc) == strconv.Itoa(os.Getpid()) {
+			continue
+		}
+		cmdline, _ := os.ReadFile(filepath.Join(proc, "cmdline"))
+		environ, _ := os.ReadFile(filepath.Join(proc, "environ"))
+		if bytes.Contains(cmdline, []byte(dir)) || bytes.Contains(environ, []byte(dir)) {
+			left = append(left, filepath.Base(proc)+" "+string(bytes.ReplaceAll(cmdline, []byte{0}, []byte(" "))))
+		}
+	}
+	return left
 }
 
 // runJSONCommand reads a run folder with the reader of the product and prints what scripts look at: `runjson DIR`.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tailgate-ci/tailgate/gate"
+	"github.com/tailgate-ci/tailgate/runner/record"
 	"github.com/tailgate-ci/tailgate/runner/target"
 )
 
@@ -27,9 +28,9 @@ const (
 )
 
 // interruptible returns a context that the first SIGINT, SIGTERM or SIGHUP ends, with the reason as its cause. A second
-// signal, or a shutdown that takes longer than its budget, ends the process at once: the death signal that each child was
-// given then takes the servers with it.
-func interruptible(parent context.Context, log io.Writer) (context.Context, func()) {
+// signal, or a shutdown that takes longer than its budget, has everything killed that urgent knows of, and ends the process:
+// nothing in it can hold that up, not even a log that nobody reads.
+func interruptible(parent context.Context, log io.Writer, urgent *urgent) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
@@ -42,12 +43,14 @@ func interruptible(parent context.Context, log io.Writer) (context.Context, func
 		if first != os.Interrupt {
 			cause, budget = errTerminated, terminateBudget
 		}
+		limit := time.NewTimer(budget - killWait)
 		cancel(cause)
-		fmt.Fprintf(log, "\ncancelled (%v), stopping; once more to stop at once\n", first)
+		go fmt.Fprintf(log, "\ncancelled (%v), stopping; once more to stop at once\n", first)
 		select {
 		case <-signals:
-		case <-time.After(budget):
+		case <-limit.C:
 		}
+		urgent.kill()
 		os.Exit(cancelCode(ctx))
 	}()
 	return ctx, func() {
@@ -62,4 +65,23 @@ func cancelCode(ctx context.Context) int {
 		return gate.ExitTerminated
 	}
 	return gate.ExitInterrupted
+}
+
+// cancelled leaves a partial run behind and says where it is.
+func (c *comparison) cancelled(ctx context.Context) error {
+	c.run.Status = record.StatusCancelled
+	c.run.Finished = c.clock.Now()
+	err := c.writer.Save(c.run)
+	// The record comes first: a large worktree may take longer than a cancelled run has.
+	if removeErr := c.removeTrees(); removeErr != nil {
+		c.note("worktree_left", removeErr.Error())
+		err = errors.Join(err, removeErr)
+	}
+	hint := "a cancelled run is never judged; run again for a verdict"
+	if c.calibrate > 0 {
+		hint = "run again, or make what can be made of it: tailgate calibrate --from " + c.writer.Dir()
+	}
+	return &exitError{
+		code: cancelCode(ctx), err: errors.Join(fmt.Errorf("cancelled; what was measured is in %s", c.writer.Dir()), err), hint: hint,
+	}
 }

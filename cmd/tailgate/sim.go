@@ -73,5 +73,5 @@ func (a *app) attended(args []string) (context.Context, func()) {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 		return ctx, stop
 	}
-	return interruptible(context.Background(), a.err)
+	return interruptible(context.Background(), a.err, a.urgent)
 }

@@ -121,7 +121,9 @@ func (c *comparison) targets() map[record.Arm]runner.Target {
 			targets[name] = runner.Target{URL: c.urlOf(name)}
 			continue
 		}
-		targets[name] = c.app.targetOf(arm, c.tree(name), c.id)
+		t := c.app.targetOf(arm, c.tree(name), c.id)
+		t.Ledger = c.ledger()
+		targets[name] = t
 	}
 	return targets
 }

@@ -109,6 +109,7 @@ func (s *scribe) nextOfOpen() words {
 
 // remedies say what to do to the runner, to base or to the file. None blames the change.
 var remedies = []struct{ id, text string }{
+	{"gpu_locked", "another session held the GPU's lock for too long: let it end, or wait longer with --lock-timeout."},
 	{"same_artifact", "both builds are the same bytes: check that the build reads the source, or skip changes outside the service."},
 	{record.BuildFailed, "make base build on this runner, then run the job again."},
 	{record.StartTimeout, "base is not ready in time on this runner: raise target.ready.timeout or see its log."},

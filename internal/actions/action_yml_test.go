@@ -81,7 +81,7 @@ func breaches(m manifest) []string {
 
 func TestActionKeepsItsRules(t *testing.T) {
 	m, text := readManifest(t)
-	if m.Runs.Using != "composite" || len(m.Runs.Steps) != 3 {
+	if m.Runs.Using != "composite" || len(m.Runs.Steps) != 4 {
 		t.Fatalf("read %+v", m.Runs)
 	}
 	for _, b := range breaches(m) {
@@ -91,7 +91,10 @@ func TestActionKeepsItsRules(t *testing.T) {
 	if strings.Contains(text, "github.action_path") {
 		t.Error("use $GITHUB_ACTION_PATH")
 	}
-	if last := m.Runs.Steps[2]; !strings.HasPrefix(last.If, "always()") || last.Env["INPUT_GITHUB_TOKEN"] != "${{ inputs.github-token }}" {
+	if cleanup := m.Runs.Steps[2]; cleanup.ID != "cleanup" || !strings.HasPrefix(cleanup.If, "always()") || len(cleanup.Env) != 1 {
+		t.Errorf("between measuring and publishing stands %+v, want the cleanup", cleanup)
+	}
+	if last := m.Runs.Steps[3]; !strings.HasPrefix(last.If, "always()") || last.Env["INPUT_GITHUB_TOKEN"] != "${{ inputs.github-token }}" {
 		t.Errorf("publish: %+v", last)
 	}
 }

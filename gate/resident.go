@@ -137,7 +137,8 @@ func (e *evidence) ruleServers(d *docket) {
 	if e.run.Kind == record.KindURL {
 		d.rule(informs, ServersNotOurs, "servers not started by tailgate: nothing was built, started, stopped or proven, and what they run is not known")
 	}
-	if p := e.run.Declared.Resident; p != nil && p.Shared {
+	stood := slices.ContainsFunc(e.run.Rounds, func(r record.Round) bool { return r.Resident && r.State == record.RoundComplete })
+	if p := e.run.Declared.Resident; stood && p != nil && p.Shared {
 		d.rule(informs, SharedGPU, "both servers live on one GPU or host: the idle one's memory is part of what was measured")
 	}
 }

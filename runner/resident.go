@@ -33,8 +33,9 @@ type fleet struct {
 	foreign bool
 	// up holds, by arm, the round that started the server; empty while none is up.
 	up map[record.Arm]*round
-	// life numbers the starts of both, from 1.
-	life int
+	// life numbers the starts of both, from 1; startup is the longest that one took.
+	life    int
+	startup record.Instant
 }
 
 // newFleet is the fleet that a run was declared to have; nil where each round has a server of its own.
@@ -124,6 +125,7 @@ func (r *round) left() bool {
 // start starts both servers, base first, so that what is wrong with the machine shows there.
 func (f *fleet) start(ctx context.Context) error {
 	f.life++
+	began := f.s.plan.Clock.Now()
 	if err := os.MkdirAll(filepath.Join(f.s.plan.Writer.Dir(), serverLogs), 0o755); err != nil { //nolint:gosec // run folders are meant to be read
 		return err
 	}
@@ -138,7 +140,16 @@ func (f *fleet) start(ctx context.Context) error {
 		st.client, st.rd.Phases = nil, record.Phases{}
 		f.up[arm] = st
 	}
+	f.startup = max(f.startup, f.s.plan.Clock.Now()-began)
 	return nil
+}
+
+// ahead is how long it takes to start servers that the next round needs and that are down.
+func (f *fleet) ahead() record.Instant {
+	if f == nil || f.foreign || len(f.up) > 0 {
+		return 0
+	}
+	return f.startup
 }
 
 // serverLogs is the folder of the run for the logs of servers that outlive a round.

@@ -21,6 +21,14 @@ import (
 // shortSession is a session of rounds of half a second over two simulated servers that it starts itself, or that run at urls.
 func shortSession(t *testing.T, order string, urls map[record.Arm]string, change func(*record.Run)) *record.Run {
 	t.Helper()
+	return shortSessionOf(t, order, simserver.Default(), urls, change, nil)
+}
+
+// shortSessionOf is shortSession with servers of a configuration, watched step by step.
+func shortSessionOf(
+	t *testing.T, order string, cfg simserver.Config, urls map[record.Arm]string, change func(*record.Run), watch func(*Session, Progress),
+) *record.Run {
+	t.Helper()
 	clock := record.NewClock()
 	w := turns(t, 400, 10*time.Millisecond, nil)
 	run := &record.Run{
@@ -42,7 +50,7 @@ func shortSession(t *testing.T, order string, urls map[record.Arm]string, change
 		t.Fatal(err)
 	}
 	defer writer.Close()
-	text, err := json.Marshal(simserver.Default())
+	text, err := json.Marshal(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +64,11 @@ func shortSession(t *testing.T, order string, urls map[record.Arm]string, change
 			Env: append(os.Environ(), simProcess+"="+string(text)), ReadyPath: "/health", ReadyTimeout: time.Minute, Signal: syscall.SIGTERM, Grace: 5 * time.Second,
 		}
 	}
-	if err := NewSession(plan).Run(t.Context()); err != nil {
+	s := NewSession(plan)
+	if watch != nil {
+		plan.Progress = func(p Progress) { watch(s, p) }
+	}
+	if err := s.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	f, err := record.Open(writer.Dir())
@@ -148,6 +160,59 @@ func TestResidentFallsBack(t *testing.T) {
 	i := slices.IndexFunc(run.Notes, func(n record.Note) bool { return n.ID == "resident_fell_back" })
 	if i < 0 || !strings.Contains(run.Notes[i].Text, "status 404") {
 		t.Errorf("notes %+v", run.Notes)
+	}
+}
+
+// A server that leaves while the other one is measured is its arm's crash; both are then started afresh.
+func TestIdleServerThatLeaves(t *testing.T) {
+	run := shortSessionOf(t, "AB", simserver.Default(), nil, residing("/reset_prefix_cache"), func(s *Session, p Progress) {
+		if p.Phase == "done" && p.Slot == 0 {
+			idle := s.fleet.up[record.Head].server
+			idle.Kill()
+			<-idle.Exited()
+		}
+	})
+	if run.Status != record.StatusComplete || len(run.Rounds) != 2 || len(run.Incidents) != 1 {
+		t.Fatalf("status %s, %d rounds, incidents %+v", run.Status, len(run.Rounds), run.Incidents)
+	}
+	in, rd := run.Incidents[0], run.Rounds[1]
+	if in.ID != record.Crashed || in.Arm != record.Head || *in.Slot != 1 || *in.Exit != 137 || in.Log != "servers/1-head.log" {
+		t.Errorf("incident %+v", in)
+	}
+	if rd.State != record.RoundComplete || rd.Slice.Life != 2 || rd.Server.Exit != nil {
+		t.Errorf("slot 1: %s, %+v, exit %v", rd.State, rd.Slice, rd.Server.Exit)
+	}
+}
+
+// A server that leaves in mid-round is on record once, with its log, and the next round of it finds a fresh one.
+func TestResidentServerThatCrashes(t *testing.T) {
+	cfg := simserver.Default()
+	cfg.Exit = &simserver.Crash{AfterRequests: 40, Code: 139}
+	run := shortSessionOf(t, "AB", cfg, nil, residing("/reset_prefix_cache"), nil)
+	if run.Status != record.StatusComplete || len(run.Rounds) == 0 {
+		t.Fatalf("status %s, %d rounds", run.Status, len(run.Rounds))
+	}
+	told := map[int]int{}
+	for _, in := range run.Incidents {
+		if in.ID != record.Crashed || *in.Exit == 0 || in.Log != "servers/1-"+string(in.Arm)+".log" || len(in.Tail) == 0 {
+			t.Errorf("incident %+v", in)
+		}
+		told[*in.Slot]++
+	}
+	if told[0] != 1 || told[1] > 1 {
+		t.Errorf("crashes by slot %v, want each once", told)
+	}
+}
+
+// A start of both counts against the time that is left.
+func TestDeadlineCountsTheStart(t *testing.T) {
+	f := &fleet{startup: record.Instant(time.Minute), up: map[record.Arm]*round{}}
+	if f.ahead() != record.Instant(time.Minute) || (*fleet)(nil).ahead() != 0 || (&fleet{foreign: true, startup: 1}).ahead() != 0 {
+		t.Error("servers that are down and must be started take no time, or others do")
+	}
+	f.up[record.Base] = &round{}
+	if f.ahead() != 0 {
+		t.Error("servers that are up must be started")
 	}
 }
 

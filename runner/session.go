@@ -162,9 +162,10 @@ func (s *Session) inTime() error {
 		return nil
 	}
 	now := s.plan.Clock.Now()
-	if left := s.plan.Deadline - now; left <= 0 || s.longest+s.longest/5 > left {
+	takes := s.longest + s.fleet.ahead()
+	if left := s.plan.Deadline - now; left <= 0 || takes+takes/5 > left {
 		s.plan.say(Progress{Slot: s.slot - 1, Phase: "look", Text: fmt.Sprintf("out of time: %s are left, a pair takes %s",
-			time.Duration(max(0, left)).Round(time.Second), time.Duration(s.longest).Round(time.Second))})
+			time.Duration(max(0, left)).Round(time.Second), time.Duration(takes).Round(time.Second))})
 		return errLate
 	}
 	return nil

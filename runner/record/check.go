@@ -66,7 +66,7 @@ func checkRound(rd *Round) error {
 	case rd.Phases.M1 < rd.Phases.M0 && rd.Phases.M1.Reached():
 		return errors.New("the measured interval ends before it begins")
 	}
-	if err := checkCounts(rd.Counts); err != nil {
+	if err := errors.Join(checkCounts(rd.Counts), checkStanding(rd)); err != nil {
 		return err
 	}
 	for key, m := range rd.Metrics {
@@ -83,6 +83,17 @@ func checkRound(rd *Round) error {
 		if n < 0 || n > maxCount {
 			return fmt.Errorf("beyond %.80q: %d", key, n)
 		}
+	}
+	return nil
+}
+
+// checkStanding holds what a round says of a server that stays up against what it can be.
+func checkStanding(rd *Round) error {
+	if r := rd.Reset; r != nil && (r.Tries < 0 || r.Tries > maxCount || r.Status < 0 || r.Status > 999) {
+		return fmt.Errorf("a cache reset of %d calls with status %d", r.Tries, r.Status)
+	}
+	if s := rd.Slice; s != nil && (s.Life < 0 || s.Life > maxCount || s.IdleOpen < 0 || s.IdleOpen > maxCount) {
+		return fmt.Errorf("start %d of the servers, with %d requests open on the idle one", s.Life, s.IdleOpen)
 	}
 	return nil
 }

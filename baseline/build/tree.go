@@ -142,7 +142,7 @@ func (t *tree) gitlinks(ctx context.Context) ([]gitlink, error) {
 func (t *tree) readModules(ctx context.Context, links []gitlink) error {
 	out, err := t.run(ctx, nil, "config", "--blob", t.commit+":.gitmodules", "-z", "--get-regexp", `^submodule\..*\.(path|url)$`)
 	if _, refused := said(err); refused {
-		return nil //nolint:nilerr // no such file, or nothing in it: the links keep no name
+		return nil // no such file, or nothing in it: the links keep no name
 	}
 	if err != nil {
 		return err

@@ -20,7 +20,8 @@ func (e *LeftError) Error() string {
 
 // WorktreeOptions says what a worktree gets beside the files of its commit. The zero value: nothing.
 type WorktreeOptions struct {
-	// LFS replaces the pointers of git-lfs by the files they stand for; git-lfs must be installed.
+	// LFS replaces the pointers of git-lfs by the files they stand for; git-lfs must be installed. It notes its own version in
+	// the repository's configuration, lfs.repositoryformatversion.
 	LFS bool
 	// Submodules checks submodules out, those within them too: from the repositories the user's checkout has of them, else
 	// from where .gitmodules says.

@@ -39,6 +39,9 @@ type Options struct {
 	Timeout time.Duration
 	// Cache keeps outputs between runs; nil for none.
 	Cache *Cache
+	// Watch hears of each command that runs, with the folder that is its TMPDIR unless Env has one; what it returns is called
+	// when the command is over. So somebody else can end what it left if this process dies. Nil: nobody hears of it.
+	Watch func(tmp string, g *proc.Group) (over func())
 	// Note takes remarks that decide nothing; nil for silence.
 	Note func(id, text string)
 }

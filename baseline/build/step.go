@@ -67,6 +67,9 @@ func (s step) run(ctx context.Context, o Options) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", s.what, err)
 	}
+	if o.Watch != nil {
+		defer o.Watch(tmp, group)()
+	}
 	return s.await(ctx, group, o)
 }
 

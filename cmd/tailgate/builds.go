@@ -113,6 +113,7 @@ func (c *comparison) buildArm(ctx context.Context, name record.Arm) (bool, error
 	fmt.Fprintf(c.progress, "build %s: %s\n", name, orDash(target.Build))
 	o := c.buildOptions(name)
 	o.Cache = c.buildCache(ctx, name)
+	o.Watch = c.watchBuild(o.LogPath, dir)
 	b, err := build.Run(ctx, o)
 	c.run.Arms.Get(name).Build = b
 	if ctx.Err() != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"os/exec"
@@ -44,12 +45,24 @@ type step struct {
 // horovod/horovod#2959, NovaSky-AI/SkyRL#2106, actions/runner#1546). $RUN is the command line that measures.
 func startStep(t *testing.T, line string) *step {
 	t.Helper()
+	s := prepareStep(t)
+	s.start(t, line)
+	return s
+}
+
+func prepareStep(t *testing.T) *step {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("cancels a session in mid-round; run without -short")
 	}
 	work := t.TempDir()
 	s := &step{work: work, repo: filepath.Join(work, "repo"), out: filepath.Join(work, "out"), ended: make(chan error, 1)}
 	makeService(checks{t}, s.repo, `{"revision": "%d", "prefill_per_token": "1ms", "ignore_sigterm": true, "children": {"count": 2, "ignore_sigterm": true}}`+"\n")
+	return s
+}
+
+func (s *step) start(t *testing.T, line string) {
+	t.Helper()
 	path, err := exec.LookPath("tailgate")
 	if err != nil {
 		t.Fatal(err)
@@ -57,7 +70,7 @@ func startStep(t *testing.T, line string) *step {
 	s.cmd = exec.CommandContext(t.Context(), "sh", "-c", line)
 	s.cmd.Dir = s.repo
 	s.cmd.Env = []string{
-		"PATH=" + filepath.Dir(path) + ":" + os.Getenv("PATH"), "HOME=" + work, "RUNNER_TEMP=" + filepath.Join(work, "temp"), "GIT_CONFIG_GLOBAL=/dev/null",
+		"PATH=" + filepath.Dir(path) + ":" + os.Getenv("PATH"), "HOME=" + s.work, "RUNNER_TEMP=" + filepath.Join(s.work, "temp"), "GIT_CONFIG_GLOBAL=/dev/null",
 		"RUN=" + "tailgate run --base HEAD~1 --strategy ref --out " + s.out,
 	}
 	log, err := os.Create(s.log())
@@ -71,7 +84,6 @@ func startStep(t *testing.T, line string) *step {
 	}
 	go func() { s.ended <- s.cmd.Wait() }()
 	t.Cleanup(func() { s.clear(t) })
-	return s
 }
 
 func (s *step) log() string { return filepath.Join(s.work, "log") }
@@ -182,6 +194,35 @@ func TestRunnerCancelsAStepWithoutExec(t *testing.T) {
 	}
 	code, out, errOut := ran(s.cmd.Env, "action", "cleanup", "--strict")
 	if left := carrying(s.work); code != 0 || len(left) > 0 {
+		t.Errorf("cleanup: exit %d, left %q\n%s%s", code, left, out, errOut)
+	}
+}
+
+// A build that is killed with its tailgate leaves what it started; that is on record, too.
+func TestKilledInABuild(t *testing.T) {
+	s := prepareStep(t)
+	policy := strings.Replace(servicePolicy, "build: mkdir", "build: (trap '' TERM; sleep 4711) & sleep 4712; mkdir", 1)
+	if err := os.WriteFile(filepath.Join(s.repo, ".tailgate.yaml"), []byte(policy), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.start(t, "exec $RUN")
+	parent := filepath.Join(s.work, "temp", "tailgate")
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		if found := stateFiles(parent); len(found) == 1 {
+			if text, err := os.ReadFile(found[0]); err == nil && bytes.Contains(text, []byte(`"sleep 4711"`)) {
+				break
+			}
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the build is not on record\n%s", read(t, s.log()))
+		}
+	}
+	if err := s.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-s.ended
+	code, out, errOut := ran(s.cmd.Env, "action", "cleanup", "--strict")
+	if left := carrying(s.work); code != 0 || len(left) > 0 || len(stateFiles(parent)) > 0 || !strings.Contains(errOut, "ended") {
 		t.Errorf("cleanup: exit %d, left %q\n%s%s", code, left, out, errOut)
 	}
 }

@@ -6,12 +6,17 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tailgate-ci/tailgate/internal/proc"
 	"github.com/tailgate-ci/tailgate/internal/state"
 	"github.com/tailgate-ci/tailgate/runner/target"
 )
 
-// killWait is how long a second signal waits for the servers to be killed. The process has to be gone 0.3 s after it.
-const killWait = 250 * time.Millisecond
+const (
+	// killWait is how long a second signal waits for the servers to be killed. The process has to be gone 0.3 s after it.
+	killWait = 250 * time.Millisecond
+	// buildEvery is how often the processes of a build are put on record.
+	buildEvery = 500 * time.Millisecond
+)
 
 // treesBelow is the folder in which every run of this user has its root: in the CI runner's own, else in the user's cache.
 func (a *app) treesBelow() string {
@@ -80,6 +85,47 @@ func (l *ledger) Seen(tmp string, members []target.Member) {
 func (l *ledger) Gone(tmp string) {
 	l.urgent.remove(tmp)
 	_ = l.book.Gone(tmp) // told by Close
+}
+
+// watchBuild puts what a build runs on record as long as it runs. What it printed goes to log.
+func (c *comparison) watchBuild(log, dir string) func(string, *proc.Group) func() {
+	return func(tmp string, g *proc.Group) func() {
+		// A build that cannot be put on record is made all the same: the book tells of it at the end.
+		_ = c.book.Starting(state.Round{Log: log, Dir: dir, TMPDIR: tmp})
+		over, done := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(done)
+			tick := time.NewTicker(buildEvery)
+			defer tick.Stop()
+			for {
+				_ = c.book.Seen(tmp, c.builders(g))
+				select {
+				case <-over:
+					return
+				case <-tick.C:
+				}
+			}
+		}()
+		return func() {
+			close(over)
+			<-done
+			if len(g.Living()) == 0 {
+				_ = c.book.Gone(tmp)
+			}
+		}
+	}
+}
+
+// builders are the processes of a build that live, as the last look found them.
+func (c *comparison) builders(g *proc.Group) []state.Process {
+	var list []state.Process
+	table, mask := proc.Table{}, proc.NewMask(c.app.environ)
+	for _, p := range g.Seen() {
+		if table.Alive(p.ID) {
+			list = append(list, state.Process{PID: p.PID, Start: p.Start, PGID: p.PGID, SID: p.SID, Command: table.Command(p.PID, mask)})
+		}
+	}
+	return list
 }
 
 // urgent knows how each server that runs is killed at once. The zero value knows none; a nil one takes none.

@@ -75,11 +75,11 @@ type Process struct {
 // ID is what tells the process from all others of this boot.
 func (p Process) ID() proc.ID { return proc.ID{PID: p.PID, Start: p.Start} }
 
-// Round is one server: what is running, or about to.
+// Round is one server, or one command of a build: what is running, or about to.
 type Round struct {
 	// State is "starting" until the first process is known, then "running".
 	State string `json:"state"`
-	// Log is the server's log, which names slot and arm; Dir its working folder.
+	// Log takes the output; of a server it names slot and arm. Dir is the working folder.
 	Log string `json:"log"`
 	Dir string `json:"dir"`
 	// TMPDIR is the folder that only this server was given.

@@ -143,7 +143,7 @@ func (s *step) cleanly(t *testing.T) []string {
 		return []string{"left behind: " + strings.Join(left, "; ")}
 	}
 	<-s.ended
-	if took > interruptBudget {
+	if took > interruptBudget+time.Second { // the second is this test's: it looks and waits beside others
 		wrong = append(wrong, "all were dead after "+took.String()+" only")
 	}
 	if code := s.cmd.ProcessState.ExitCode(); code != gate.ExitInterrupted {

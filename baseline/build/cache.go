@@ -1,6 +1,7 @@
 package build
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,8 +21,13 @@ const (
 	changeSpace    = "pr"
 )
 
-// lockEvery is how often a lock that another process holds is tried again.
-const lockEvery = 20 * time.Millisecond
+const (
+	// lockEvery is how often a lock that another process holds is tried again.
+	lockEvery = 20 * time.Millisecond
+	// lockWait is how long it is tried. Longer than the largest entry takes to copy; a process that was stopped in between
+	// must not keep others from building.
+	lockWait = 5 * time.Minute
+)
 
 var (
 	// errEntry says that an entry is not what its manifest says, so that it must go.
@@ -47,6 +53,9 @@ type Cache struct {
 	Worktree WorktreeOptions
 	// Limit is the most that all entries may take, bytes; 20 GiB when 0. The least recently used goes first.
 	Limit int64
+
+	// wait is [lockWait] when 0.
+	wait time.Duration
 }
 
 // shelf is the place of one build in a cache. The zero value holds nothing.
@@ -211,6 +220,9 @@ func (s *shelf) lock(ctx context.Context, how int) (unlock func(), err error) {
 	}
 	ticker := time.NewTicker(lockEvery)
 	defer ticker.Stop()
+	wait := cmp.Or(s.cache.wait, lockWait)
+	late := time.NewTimer(wait)
+	defer late.Stop()
 	for {
 		err := syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB)
 		switch {
@@ -222,6 +234,8 @@ func (s *shelf) lock(ctx context.Context, how int) (unlock func(), err error) {
 		select {
 		case <-ctx.Done():
 			return nil, errors.Join(ctx.Err(), f.Close())
+		case <-late.C:
+			return nil, errors.Join(fmt.Errorf("another process has held the lock %s for %v", f.Name(), wait), f.Close())
 		case <-ticker.C:
 		}
 	}

@@ -396,7 +396,7 @@ func TestTwoProcessesShareACache(t *testing.T) {
 	}
 }
 
-func TestCacheLockIsWaitedForUntilCancelled(t *testing.T) {
+func TestCacheLockIsNotWaitedForForEver(t *testing.T) {
 	w := newWorkshop(t)
 	commit := w.commit("first")
 	w.build(w.options(commit, false))
@@ -407,6 +407,11 @@ func TestCacheLockIsWaitedForUntilCancelled(t *testing.T) {
 	defer func() { _ = other.Close() }()
 	if err := syscall.Flock(int(other.Fd()), syscall.LOCK_EX); err != nil {
 		t.Fatal(err)
+	}
+	o := w.options(commit, false)
+	o.Cache.wait = 50 * time.Millisecond
+	if b, _ := w.build(o); b.Cached || !w.noted("cache_not_used") || !w.noted("cache_not_written") {
+		t.Errorf("build %+v, notes %q", b, w.notes)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()

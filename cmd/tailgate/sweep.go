@@ -254,7 +254,7 @@ func (s *settlement) dispose(dir string) {
 	if !state.Disposable(dir) {
 		return
 	}
-	if err := os.RemoveAll(dir); err != nil {
+	if err := build.RemoveFolder(dir); err != nil {
 		s.left = append(s.left, err.Error())
 		return
 	}

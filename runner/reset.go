@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -79,9 +80,7 @@ func (c reset) ask(ctx context.Context) (outcome record.ResetOutcome, status int
 	if err != nil {
 		return record.ResetUnavailable, 0, bare(err)
 	}
-	for name, values := range c.header {
-		q.Header[name] = values
-	}
+	maps.Copy(q.Header, c.header)
 	// A connection of its own: it must not be one that a measured request could find.
 	transport := &http.Transport{DisableKeepAlives: true}
 	defer transport.CloseIdleConnections()

@@ -75,8 +75,7 @@ func readManifest(entry *os.Root, key string) (*manifest, error) {
 
 // check refuses a path that is not below the worktree or belongs to git, and content that is not named by its hash.
 func (k keptFile) check() error {
-	parts := strings.Split(k.Path, "/")
-	for _, part := range parts {
+	for part := range strings.SplitSeq(k.Path, "/") {
 		if strings.EqualFold(part, ".git") {
 			return fmt.Errorf("%q belongs to git", k.Path)
 		}

@@ -126,7 +126,7 @@ func (s *search) copyIndex(ctx context.Context, to string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(to, data, 0o600); err != nil {
+	if err := os.WriteFile(to, data, 0o600); err != nil { //nolint:gosec // a fresh folder of ours, a name of ours
 		return err
 	}
 	return os.Chtimes(to, info.ModTime(), info.ModTime())

@@ -91,7 +91,7 @@ func (a *app) cleanRun(ctx context.Context, path string) (settlement, bool) {
 func interruptOwner(ctx context.Context, path string) error {
 	held, err := state.Take(path)
 	if err != nil {
-		return nil //nolint:nilerr // whoever cleans up says what is wrong with the file
+		return nil // whoever cleans up says what is wrong with the file
 	}
 	held.Release()
 	table := proc.Table{}

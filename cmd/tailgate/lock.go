@@ -145,7 +145,7 @@ func (c *comparison) openFirst(path string) (file *os.File, at string, err error
 func openLock(path string) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		if file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o666); err == nil {
+		if file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o666); err == nil { //nolint:gosec // every user must be able to lock
 			_ = file.Chmod(0o666) // the umask took something away; another user's file has its mode already
 		}
 	}

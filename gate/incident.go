@@ -50,6 +50,10 @@ var fates = map[string]fate{
 	record.WorktreeFailed:   notTheBuild,
 	record.InternalFault:    notTheBuild,
 	record.Cancelled:        notTheBuild,
+
+	// A server's end.
+	record.GPUMemoryNotFreed: notTheBuild,
+	record.StopNotClean:      {head: headCannot, base: untrusted, none: untrusted},
 }
 
 // fateOf says what an incident means. One that this version does not know ended something all the same: never a pass.
@@ -128,6 +132,7 @@ func incidentText(in record.Incident) string {
 		record.StartFailed:  "does not start",
 		record.StartTimeout: "does not become ready in time",
 		record.ProbeFailed:  "starts but answers no request",
+		record.StopNotClean: "does not stop cleanly",
 	}[in.ID]
 	switch {
 	case what != "" && in.Arm != "":

@@ -36,13 +36,15 @@ func (r *round) stop(ctx context.Context) error {
 		r.reduce()
 	}
 	r.say("stop", "")
-	report, err := r.server.Stop(ctx)
+	server := r.server
+	report, err := server.Stop(ctx)
 	r.rd.Stop = report
 	r.rd.Phases.Stopped = r.plan.Clock.Now()
 	r.server = nil
+	parting := r.parted(ctx, server)
 	if err == nil {
 		r.rd.Phases.Proved = r.plan.Clock.Now()
-		return nil
+		return parting
 	}
 	if _, ok := errors.AsType[*target.Error](err); !ok {
 		return err

@@ -61,6 +61,15 @@ type Target struct {
 	// Signal asks the server to stop; Grace is how long it may take.
 	Signal syscall.Signal
 	Grace  time.Duration
+	// StopCommand stops the server in place of Signal, PIDs prints pids of the host that belong to it; both are shell commands,
+	// empty for none.
+	StopCommand, PIDs string
+	// CleanStop makes a stop that was slow or needed force an incident.
+	CleanStop bool
+	// MemoryTimeout is how long the memory of the GPUs may take to be free after the stop; 0 is 60 s.
+	MemoryTimeout time.Duration
+	// ExpectGPU says that a server which is ready must be seen on a watched GPU.
+	ExpectGPU bool
 	// Mask hides secret values in everything that is shown.
 	Mask func(string) string
 	// Ledger is told of every start and of what it leaves; nil: nobody is.

@@ -35,6 +35,8 @@ type Session struct {
 	joined int
 	// served tells of each arm whether a server of it was ever ready.
 	served map[record.Arm]bool
+	// ground is what the machine was before the first server.
+	ground *target.Ground
 	// peak is the largest number of requests in flight while the arms were conditioned; 0 when they were not.
 	peak int
 	// fleet holds the servers that stay up; nil where each round has its own.
@@ -57,7 +59,7 @@ func NewSession(p *Plan) *Session {
 // kept.
 func (s *Session) Run(ctx context.Context) error {
 	s.run.Status = record.StatusRunning
-	if err := errors.Join(checkSpace(s.plan.Writer.Dir(), s.run), s.save("session_started")); err != nil {
+	if err := errors.Join(checkSpace(s.plan.Writer.Dir(), s.run), s.survey(), s.save("session_started")); err != nil {
 		return s.broken(err)
 	}
 	err := s.measure(ctx)
@@ -108,7 +110,7 @@ func (s *Session) measure(ctx context.Context) error {
 // fault of head's.
 func (s *Session) hearBase(ctx context.Context) error {
 	blamed := slices.ContainsFunc(s.run.Incidents, func(in record.Incident) bool {
-		return in.Arm == record.Head && slices.Contains([]string{record.StartFailed, record.StartTimeout, record.ProbeFailed, record.ProbeUnfit}, in.ID)
+		return in.Arm == record.Head && slices.Contains([]string{record.StartFailed, record.StartTimeout, record.ProbeFailed, record.ProbeUnfit, record.StopNotClean}, in.ID)
 	})
 	if !blamed || s.served[record.Base] {
 		return errStop

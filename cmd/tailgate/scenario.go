@@ -145,6 +145,6 @@ rounds: {min: %d, max: %d, max_void: 6}  # a stall of a shared machine voids sev
 conditioning: {base: 1s, head_max: 1s} # nothing heats up here
 cooldown: {pause: 0s}
 tolerance:
-%stelemetry: {gpu: optional}
+%stelemetry: {gpu: optional, expect_gpu: false}
 `, proc.Quote(binary), stateEnv, state, measure, test, pairs, pairs, tolerance.String())
 }

@@ -123,6 +123,7 @@ func (c *comparison) targets() map[record.Arm]runner.Target {
 		}
 		t := c.app.targetOf(arm, c.tree(name), c.id)
 		t.Ledger = c.ledger()
+		t.ExpectGPU = c.file.Telemetry.ExpectGPU
 		targets[name] = t
 	}
 	return targets

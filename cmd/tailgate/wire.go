@@ -144,6 +144,7 @@ func (a *app) targetOf(arm arm, dir, runID string) runner.Target {
 	return runner.Target{
 		Start: t.Start, Args: arm.args, Dir: dir, Env: env, Port: t.Port, ReadyPath: t.Ready.Path,
 		ReadyTimeout: time.Duration(t.Ready.Timeout), Signal: signals[t.Stop.Signal], Grace: time.Duration(t.Stop.Grace),
+		StopCommand: t.StopCommand, PIDs: t.PIDs, CleanStop: t.Stop.Required == config.CleanStop, MemoryTimeout: time.Duration(t.Stop.MemoryTimeout),
 		Mask: mask.String,
 	}
 }

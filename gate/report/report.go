@@ -67,6 +67,7 @@ func (s *scribe) blocks() []block {
 	all = append(all, s.fidelity()...)
 	all = append(all, s.context())
 	all = append(all, s.rounds()...)
+	all = append(all, s.stops()...)
 	all = append(all, s.noise()...)
 	all = append(all, s.others()...)
 	all = append(all, s.links())

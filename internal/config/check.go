@@ -222,11 +222,23 @@ func variableRules(path string, env map[string]string) []rule {
 	return rules
 }
 
+// containerClient matches a command that starts a container and only waits for it.
+var containerClient = regexp.MustCompile(`^\s*(exec\s+)?(docker|podman|nerdctl)\s+(container\s+)?run\b`)
+
 func (f *File) targetRules() []rule {
 	t := f.Target
 	rules := []rule{
 		below("target.build_timeout", t.BuildTimeout, time.Second),
 		below("target.ready.timeout", t.Ready.Timeout, time.Second),
+		below("target.stop.memory_timeout", t.Stop.MemoryTimeout, time.Second),
+		{
+			"target.start", t.StopCommand == "" && containerClient.MatchString(t.Start), "starts a container, which outlives its client",
+			"add target.stop_command, such as: docker stop tailgate-$PORT; see targets.md",
+		},
+		{
+			"target.pids", t.PIDs != "" && t.StopCommand == "", "names processes that tailgate did not start and cannot stop",
+			"add target.stop_command, which ends them",
+		},
 		outside("target.port", t.Port, 0, 65535),
 		{"target.ready.path", t.Ready.Path != "" && !strings.HasPrefix(t.Ready.Path, "/"), shown(t.Ready.Path) + " is not a path", "begin it with /"},
 		{"target.path", t.Path != "" && !strings.HasPrefix(t.Path, "/"), shown(t.Path) + " is not a path", "begin it with /"},

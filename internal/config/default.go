@@ -11,7 +11,7 @@ func Default() *File {
 		Target: Target{
 			BuildTimeout: Duration(30 * time.Minute),
 			Ready:        Ready{Timeout: Duration(10 * time.Minute)},
-			Stop:         Stop{Signal: "SIGTERM", Grace: Duration(20 * time.Second)},
+			Stop:         Stop{Signal: "SIGTERM", Grace: Duration(20 * time.Second), MemoryTimeout: Duration(time.Minute)},
 			Dialect:      "openai-chat",
 			Relocatable:  true,
 		},

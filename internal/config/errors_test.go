@@ -134,6 +134,10 @@ var badFiles = []struct{ name, text, want string }{
 	{"relative build cache", "baseline: {cache: ~/builds}\n", "2:19: baseline.cache: \"~/builds\" is not an absolute path: it would be another folder in each checkout; begin it with /; ~ and variables are not expanded"},
 	{"protected without a cache", "baseline: {protected: [main]}\n", "2:23: baseline.protected: there is no cache to protect; set baseline.cache, or leave it out"},
 	{"protected ref", "baseline: {cache: /c, protected: [refs/heads/main]}\n", "2:35: baseline.protected[0]: \"refs/heads/main\" is not the name of a branch; write it without refs/heads/, as in main"},
+	{"hasty memory", "target: {stop: {memory_timeout: 500ms}}\n", "2:33: target.stop.memory_timeout: 500ms is too short; the shortest is 1s"},
+	{"stop that is not clean", "target: {stop: {required: tidy}}\n", "2:27: target.stop.required: \"tidy\" is not a choice; write any or clean"},
+	{"container without an end", "target: {start: docker run --rm image}\n", "2:17: target.start: starts a container, which outlives its client; add target.stop_command, such as: docker stop tailgate-$PORT; see targets.md"},
+	{"pids without an end", "target: {start: ./server, pids: pgrep server}\n", "2:33: target.pids: names processes that tailgate did not start and cannot stop; add target.stop_command, which ends them"},
 	{"port", "target: {port: 70000}\n", "2:16: target.port: 70000 is out of range; write 0 to 65535"},
 }
 

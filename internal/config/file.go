@@ -44,6 +44,8 @@ type Target struct {
 	CacheEnv     []string          `yaml:"cache_env" doc:"Names of variables that tell the server where compiled kernels are kept, such as TRITON_CACHE_DIR. Each is set to an empty folder of the arm's own, kept for all rounds of a session and removed at its end."`
 	Stop         Stop              `yaml:"stop" doc:"How the server is asked to leave."`
 	Git          Git               `yaml:"git" doc:"What a worktree gets beside the files of its commit. Without it the report notes what is missing."`
+	StopCommand  string            `yaml:"stop_command" doc:"Shell command that ends the server in place of the signal, in the arm's worktree and with the server's environment; run once more before SIGKILL. Needed for containers, whose client is not the server."`
+	PIDs         string            `yaml:"pids" doc:"Shell command that prints pids of the host, one a line, which belong to the server though tailgate did not start them, as a container's. They are observed, never signalled."`
 	Port         int               `yaml:"port" doc:"Fixed port, 1 to 65535. 0: a fresh free port in each round."`
 	URL          URLs              `yaml:"url" doc:"Two servers that already run. Nothing is built, started, stopped or proven then, and all keys about that are refused."`
 	Model        string            `yaml:"model" doc:"Model name sent with each request. Empty: the workload's own."`
@@ -83,7 +85,13 @@ type Ready struct {
 type Stop struct {
 	Signal string   `yaml:"signal" doc:"Signal sent first." enum:"SIGTERM|SIGINT|SIGHUP|SIGQUIT|SIGKILL"`
 	Grace  Duration `yaml:"grace" doc:"Time between the signal and SIGKILL to the whole process tree."`
+
+	Required      string   `yaml:"required" doc:"What a stop must be. clean: one that takes half the grace or longer, or needs SIGKILL, is a finding against head, and makes the session invalid on base. Unset: any; what was not clean is a note." enum:"any|clean"`
+	MemoryTimeout Duration `yaml:"memory_timeout" doc:"Longest wait for the GPUs to be back at their memory of the session's start, within 256 MiB or 1% of a device, before the next server starts."`
 }
+
+// CleanStop is the value of target.stop.required that makes a stop with force or delay a finding.
+const CleanStop = "clean"
 
 // Arms holds the differences of a single-switch comparison; both nil when two revisions are compared.
 type Arms struct {

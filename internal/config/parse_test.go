@@ -25,8 +25,10 @@ target:
   toolchain: [go version]
   relocatable: false
   image_digest: cat digest
-  stop: {signal: SIGINT, grace: 5s}
   git: {lfs: true, submodules: true}
+  stop: {signal: SIGINT, grace: 5s, required: clean, memory_timeout: 90s}
+  stop_command: ./stop.sh
+  pids: cat pids
   port: 8080
   model: small
   dialect: openai-completions
@@ -66,8 +68,9 @@ func TestParseReadsEveryKey(t *testing.T) {
 		Build: "make server", BuildTimeout: Duration(5 * time.Minute), Outputs: []string{"bin/*", "models/**"},
 		Start: "./server --port $PORT --model $MODEL", Ready: Ready{"/health", Duration(90 * time.Second)},
 		Env:     map[string]string{"MODEL": "/models/small.gguf", "THREADS": "08", "MLOCK": "yes"},
-		PassEnv: []string{"HF_HOME"}, Stop: Stop{"SIGINT", Duration(5 * time.Second)},
-		Git:  Git{LFS: true, Submodules: true},
+		Git:     Git{LFS: true, Submodules: true},
+		PassEnv: []string{"HF_HOME"}, Stop: Stop{"SIGINT", Duration(5 * time.Second), CleanStop, Duration(90 * time.Second)},
+		StopCommand: "./stop.sh", PIDs: "cat pids",
 		Port: 8080, Model: "small", Dialect: "openai-completions",
 		Toolchain: []string{"go version"}, ImageDigest: "cat digest", CacheEnv: []string{"TRITON_CACHE_DIR"},
 	}

@@ -1,5 +1,7 @@
 package record
 
+import "strconv"
+
 // RoundState says how far a round came.
 type RoundState string
 
@@ -137,9 +139,40 @@ type StopReport struct {
 	Seconds float64 `json:"seconds"`
 	// Signals lists what was sent, e.g. ["SIGTERM", "SIGKILL"].
 	Signals []string `json:"signals,omitempty"`
-	// Forced counts processes that needed SIGKILL.
-	Forced   int      `json:"forced"`
-	Escaped  []string `json:"escaped,omitempty"`
-	PortWait float64  `json:"port_wait_seconds"`
-	Exit     *int     `json:"exit,omitempty"`
+	// Forced counts processes that needed SIGKILL; Leader is true when the start command's own process is among them.
+	Forced int  `json:"forced"`
+	Leader bool `json:"leader_forced,omitempty"`
+	// Slow is true when half the grace or more passed before all was gone.
+	Slow    bool     `json:"slow,omitempty"`
+	Escaped []string `json:"escaped,omitempty"`
+	// PortWait and MemoryWait are how long the port and the memory of the GPUs took to be free after the last process had
+	// ended, both counted from then, s.
+	PortWait   float64 `json:"port_wait_seconds"`
+	MemoryWait Value   `json:"memory_wait_seconds,omitzero"`
+	Exit       *int    `json:"exit,omitempty"`
+}
+
+// Force says in words who needed SIGKILL, as "2 children needed force"; empty when nobody did.
+func (s StopReport) Force() string {
+	children := s.Forced
+	if s.Leader {
+		children--
+	}
+	switch {
+	case s.Forced == 0:
+		return ""
+	case children == 0:
+		return "the server needed force"
+	case s.Leader:
+		return "the server and " + childrenOf(children) + " needed force"
+	default:
+		return childrenOf(children) + " needed force"
+	}
+}
+
+func childrenOf(n int) string {
+	if n == 1 {
+		return "1 child"
+	}
+	return strconv.Itoa(n) + " children"
 }

@@ -29,8 +29,8 @@ const (
 // ends, its error is returned. Stop the server in every case.
 func (s *Server) Ready(ctx context.Context, progress func(string)) error {
 	w := waiter{
-		limit: s.spec.ReadyTimeout, exited: s.group.Exited(), died: s.died, listening: s.listening,
-		lastLine: s.lastLine, progress: progress,
+		limit: s.spec.ReadyTimeout, exited: s.Exited(), died: s.died, listening: s.listening,
+		lastLine: s.lastLine, memory: s.spec.Ground.summary, progress: progress,
 	}
 	if s.spec.ReadyPath != "" {
 		w.health = s.healthy
@@ -42,7 +42,41 @@ func (s *Server) Ready(ctx context.Context, progress func(string)) error {
 		return s.fault(record.StartTimeout, "the server was not ready within %v (%s); see its log, or raise target.ready.timeout",
 			s.spec.ReadyTimeout, last)
 	}
-	return w.wait(ctx)
+	if err := w.wait(ctx); err != nil {
+		return err
+	}
+	s.up.Store(true)
+	return s.onGPU(ctx)
+}
+
+// onGPU makes sure that a server which is expected to use a GPU does: what is measured otherwise is another machine.
+func (s *Server) onGPU(ctx context.Context) error {
+	if !s.spec.ExpectGPU || len(s.spec.Ground.memory()) == 0 {
+		return nil
+	}
+	s.declare()
+	ready, ours := s.spec.Clock.Now(), s.everyone()
+	limit, tick := time.NewTimer(useLimit), time.NewTicker(freeEvery)
+	defer limit.Stop()
+	defer tick.Stop()
+	for {
+		switch s.spec.Ground.usage(s.level, ready, ours) {
+		case onDevice:
+			return nil
+		case offDevice:
+			return s.fault(record.GPUNotUsed, "the server is ready, but took memory on none of the watched devices (%s); "+
+				"check its device settings, or set telemetry.expect_gpu: false", s.spec.Ground.summary())
+		default:
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-limit.C:
+			s.note("gpu_use_unknown", "whether the server uses a GPU is not known: no device told its memory after the server was ready")
+			return nil
+		case <-tick.C:
+		}
+	}
 }
 
 // healthClient makes one connection per look and follows no redirect, which would be another server's answer.
@@ -79,6 +113,7 @@ type waiter struct {
 	died      func() error
 	late      func(last string) error
 	lastLine  func() string
+	memory    func() string // empty where no GPU is watched; nil is the same
 	progress  func(string)
 }
 
@@ -110,9 +145,7 @@ func (w *waiter) wait(ctx context.Context) error {
 		case <-limit.C:
 			return w.late(last)
 		case <-report.C:
-			if w.progress != nil {
-				w.progress(fmt.Sprintf("%v: %s; log: %s", time.Since(began).Round(time.Second), last, w.lastLine()))
-			}
+			w.say(time.Since(began), last)
 		case <-next.C:
 			go func() { looks <- w.look(ctx) }()
 		case l := <-looks:
@@ -126,6 +159,20 @@ func (w *waiter) wait(ctx context.Context) error {
 			next.Reset(l.again)
 		}
 	}
+}
+
+// say reports how the wait goes.
+func (w *waiter) say(waited time.Duration, last string) {
+	if w.progress == nil {
+		return
+	}
+	text := fmt.Sprintf("%v: %s; ", waited.Round(time.Second), last)
+	if w.memory != nil {
+		if memory := w.memory(); memory != "" {
+			text += memory + "; "
+		}
+	}
+	w.progress(text + "log: " + w.lastLine())
 }
 
 // still makes sure that the server which answered has not ended since.

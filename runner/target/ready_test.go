@@ -67,9 +67,9 @@ func TestReadyWithinOnePoll(t *testing.T) {
 		want, poll    time.Duration
 	}{
 		{"at once", 0, 0, time.Minute, 0, 0},
-		{"health 503 until 20 s", 20 * time.Second, 0, time.Minute, 20 * time.Second, pollEvery},
-		{"health at once, inference from 15 s", 0, 15 * time.Second, time.Minute, 15 * time.Second, probeEvery},
-		{"ready after 25 min with a limit of 30 min", 25 * time.Minute, 25 * time.Minute, 30 * time.Minute, 25 * time.Minute, pollEvery},
+		{"P-04 (a) health 503 until 20 s", 20 * time.Second, 0, time.Minute, 20 * time.Second, pollEvery},
+		{"P-04 (b) health at once, inference from 15 s", 0, 15 * time.Second, time.Minute, 15 * time.Second, probeEvery},
+		{"P-06 (b) ready after 25 min with a limit of 30 min", 25 * time.Minute, 25 * time.Minute, 30 * time.Minute, 25 * time.Minute, pollEvery},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -85,6 +85,26 @@ func TestReadyWithinOnePoll(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// P-04 (c): the list of models answers at once, the ready path 503 until 20 s. Only the ready path and an inference count, over
+// real connections.
+func TestP04HealthyIsNotReady(t *testing.T) {
+	spec := serving(t, "HEALTH_MS=1000", "INFER_MS=1300")
+	asked := 0
+	spec.Probe = func(ctx context.Context, url string) error { asked++; return infer(ctx, url) }
+	s := start(t, spec)
+	began := time.Now()
+	if err := s.Ready(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	// The server's own clock starts a little after ours.
+	if took := time.Since(began); took < 1300*time.Millisecond-200*time.Millisecond {
+		t.Errorf("ready after %v, before an inference succeeds", took)
+	}
+	if asked == 0 {
+		t.Error("no inference was asked")
 	}
 }
 
@@ -143,10 +163,11 @@ func TestReadyProgress(t *testing.T) {
 		var lines []string
 		w := imagined(time.Now(), time.Hour, 0, nil)
 		w.progress = func(s string) { lines = append(lines, s) }
+		w.memory = func() string { return "GPU-1 holds 1.0 GiB" }
 		if err := w.wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("error %v", err)
 		}
-		if len(lines) != 3 || lines[0] != "10s: ready path: status 503; log: loading" {
+		if len(lines) != 3 || lines[0] != "10s: ready path: status 503; GPU-1 holds 1.0 GiB; log: loading" {
 			t.Errorf("progress = %q", lines)
 		}
 	})

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/tailgate-ci/tailgate/internal/proc"
 	"github.com/tailgate-ci/tailgate/runner/record"
@@ -23,16 +24,38 @@ const (
 	stolenLooks = 3
 )
 
+// group is the processes of a server: a [proc.Group], or what a test makes up.
+type group interface {
+	PID() int
+	Exited() <-chan struct{}
+	Wait() proc.Exit
+	Living() []proc.Process
+	Seen() []proc.Process
+	End(ctx context.Context, l proc.Ladder) proc.Report
+	Kill()
+}
+
 // Server is one start of one arm's server. Its methods are safe for concurrent use.
 type Server struct {
 	spec    Spec
-	group   *proc.Group
+	group   group
 	mask    *proc.Mask
 	port    int
 	tmp     string
 	spawned record.Instant
 	health  *http.Client
-	over    chan struct{} // closed when the server was stopped
+	// level is what the devices held before the start.
+	level map[string]float64
+	// ended is closed when the server is gone, over when its stop is.
+	ended <-chan struct{}
+	over  chan struct{}
+	// up is set once the server was ready.
+	up atomic.Bool
+	// declared are the pids that the user's command named.
+	declared atomic.Pointer[[]int]
+
+	remarks sync.Mutex // guards notes
+	notes   []record.Note
 
 	mu      sync.Mutex // guards what follows; held while a stop goes on
 	stopped bool
@@ -65,19 +88,31 @@ func Start(ctx context.Context, spec Spec) (*Server, error) {
 			return nil, errors.Join(fmt.Errorf("state file: %w", err), os.RemoveAll(s.tmp))
 		}
 	}
+	s.level = levels(spec.Ground.memory())
 	s.spawned = spec.Clock.Now()
-	s.group, err = proc.Start(ctx, proc.Command{
+	g, err := proc.Start(ctx, proc.Command{
 		Path: shell, Args: []string{"-c", commandLine(spec)}, Dir: spec.Dir, Log: spec.LogPath, Private: s.tmp,
-		Env: append(append([]string{}, spec.Env...), "PORT="+strconv.Itoa(s.port), "TMPDIR="+s.tmp),
+		Env: s.environ(s.tmp), Before: spec.Ground.before(), Adopt: true,
 	})
 	if err != nil {
 		err = errors.Join(fmt.Errorf("start: %w", err), os.RemoveAll(s.tmp))
 		s.endLedger(true)
 		return nil, err
 	}
+	s.attend(g)
 	s.keepLedger()
-	s.health = healthClient()
 	return s, nil
+}
+
+// attend takes a started group as the server's.
+func (s *Server) attend(g group) {
+	s.group, s.health, s.ended = g, healthClient(), g.Exited()
+	if s.spec.StopCommand != "" {
+		ended := make(chan struct{})
+		s.ended = ended
+		go s.follow(ended)
+	}
+	go s.keepLog(&logbook{path: s.spec.LogPath, most: logMost, kept: logKept})
 }
 
 // commandLine is the start command with the arm's own arguments. A single simple command replaces its shell.
@@ -99,25 +134,52 @@ func (s *Server) Port() int { return s.port }
 // Spawned is the instant just before the process was made.
 func (s *Server) Spawned() record.Instant { return s.spawned }
 
-// Exited is closed when the start command's process has ended, by itself or by Stop.
-func (s *Server) Exited() <-chan struct{} { return s.group.Exited() }
+// Exited is closed when the start command's process has ended, by itself or by Stop. Of a server with a stop command whose
+// start command ended well, it is closed when nobody listens on the port any more.
+func (s *Server) Exited() <-chan struct{} { return s.ended }
 
 // Exit says how the server ended: its exit code, 128 + n after signal n, and a text such as "signal: killed". While it
 // lives the code is -1 and the text empty.
 func (s *Server) Exit() (code int, text string) {
 	select {
+	case <-s.ended:
+	default:
+		return -1, ""
+	}
+	if s.detached() {
+		return -1, "nobody listens on its port any more"
+	}
+	select {
 	case <-s.group.Exited():
 		exit := s.group.Wait()
 		return exit.Code, exit.Text
-	default:
+	default: // it could not be ended
 		return -1, ""
 	}
 }
 
-// PIDs lists the living processes of the server by rising pid.
+// PIDs lists the living processes of the server by rising pid, and after them those that the user's command names.
 func (s *Server) PIDs() []int {
 	var pids []int
 	for _, p := range s.group.Living() {
+		pids = append(pids, p.PID)
+	}
+	s.declare()
+	return append(pids, s.named()...)
+}
+
+// named are the pids that the user's command named when it was last asked.
+func (s *Server) named() []int {
+	if pids := s.declared.Load(); pids != nil {
+		return *pids
+	}
+	return nil
+}
+
+// everyone lists the pids of every process that was ever seen to be the server's.
+func (s *Server) everyone() []int {
+	pids := s.named()
+	for _, p := range s.group.Seen() {
 		pids = append(pids, p.PID)
 	}
 	return pids
@@ -155,19 +217,20 @@ func (s *Server) died() error {
 		return s.fault(record.StartFailed, "the server ended before it was ready: %s", text)
 	}
 	command := proc.Table{}.Command(living[0].PID, s.mask)
-	return s.fault(record.Daemonised, "the start command ended while pid %d (%s) goes on in the background; start the server in the foreground",
-		living[0].PID, command)
+	return s.fault(record.Daemonised, "the start command ended while pid %d (%s) goes on in the background; start the server in the foreground, "+
+		"or say with target.stop_command how it is stopped", living[0].PID, command)
 }
 
 // listening reports whether a process of ours listens on the port. When somebody else does, that is an [Error]: what
-// answers is not what was built.
+// answers is not what was built. A server with a stop command may listen through somebody else, as a container does: the port
+// was free before its start, which has to do.
 func (s *Server) listening() (bool, error) {
 	var strange proc.Listener
 	for range stolenLooks {
 		// The listeners come first: whoever holds one of them was there before the processes are counted.
 		listeners, err := reachable(s.port)
-		if err != nil || len(listeners) == 0 {
-			return false, err
+		if err != nil || len(listeners) == 0 || s.spec.StopCommand != "" {
+			return err == nil && len(listeners) > 0, err
 		}
 		living := s.group.Living()
 		foreign := false

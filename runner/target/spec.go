@@ -35,6 +35,19 @@ type Spec struct {
 	Mask func(string) string
 	// PortWait is how long the port may take to become free after the server's end. 0 is 60 s.
 	PortWait time.Duration
+	// StopCommand is a shell command that ends the server in place of Signal; empty for none. It runs in Dir with the server's
+	// environment, and once more with its own Grace before SIGKILL. With it the start command may end and leave the server to
+	// somebody else, as a container's client does: the port and the devices then prove its end. StopLog takes its output.
+	StopCommand, StopLog string
+	// PIDs is a shell command that prints pids of the host, one a line, which belong to the server too. They are observed, never
+	// signalled. Empty for none.
+	PIDs string
+	// Ground is what the machine was before the session; nil when that is not known, and no GPU then counts as watched.
+	Ground *Ground
+	// MemoryTimeout is how long the devices may take to be back at their level. 0 is 60 s.
+	MemoryTimeout time.Duration
+	// ExpectGPU says that a server which is ready must be seen on a watched device.
+	ExpectGPU bool
 	// CancelGrace replaces what is left of Grace when the context of Stop ends. 0 is 4 s, which a runner's SIGINT leaves
 	// room for; a runner that sends SIGTERM at once leaves 1 s.
 	CancelGrace time.Duration
@@ -46,6 +59,7 @@ func (s Spec) withDefaults() Spec {
 	s.ReadyTimeout = cmp.Or(s.ReadyTimeout, 10*time.Minute)
 	s.Grace = cmp.Or(s.Grace, 20*time.Second)
 	s.PortWait = cmp.Or(s.PortWait, time.Minute)
+	s.MemoryTimeout = cmp.Or(s.MemoryTimeout, memoryTimeout)
 	s.CancelGrace = cmp.Or(s.CancelGrace, 4*time.Second)
 	if s.Mask == nil {
 		s.Mask = func(text string) string { return text }

@@ -157,7 +157,7 @@ func TestStopPortNotFreedCancelled(t *testing.T) {
 }
 
 func TestDirtyNamesEverything(t *testing.T) {
-	got := dirty([]proc.Survivor{{Process: proc.Process{ID: proc.ID{PID: 42}, State: 'D'}, Command: "server --gpu"}})
+	got := (&Server{}).dirty([]proc.Survivor{{Process: proc.Process{ID: proc.ID{PID: 42}, State: 'D'}, Command: "server --gpu"}})
 	for _, want := range []string{"pid 42", "server --gpu", "state D", "restart"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q lacks %q", got, want)

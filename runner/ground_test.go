@@ -1,0 +1,81 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tailgate-ci/tailgate/gate"
+	"github.com/tailgate-ci/tailgate/runner/record"
+	"github.com/tailgate-ci/tailgate/runner/target"
+)
+
+// sick is a session of which the second slot's server ends with an error of the target.
+func sick(t *testing.T, te *target.Error) (*record.Run, []int) {
+	t.Helper()
+	run := &record.Run{ID: "test", Status: record.StatusPlanned}
+	run.Declared.Order = []record.Arm{record.Base, record.Head, record.Head, record.Base}
+	w, err := record.Create(filepath.Join(t.TempDir(), "run"), run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.Close() })
+	s := NewSession(&Plan{Run: run, Writer: w, Clock: record.NewClock(), Rules: Rules{Void: gate.Validity, Next: func(run *record.Run) record.Next { return gate.Decide(run, gate.Policy{}) }}})
+	var slots []int
+	s.do = func(_ context.Context, rd record.Round) error {
+		slots = append(slots, rd.Slot)
+		if s.ground == nil {
+			t.Error("no ground was taken before the first round")
+		}
+		rd.State = record.RoundComplete
+		run.Rounds = append(run.Rounds, rd)
+		if rd.Slot == 1 {
+			return errors.Join(s.failed(te, rd.Arm, rd.Slot, 0, ""), errStop)
+		}
+		return nil
+	}
+	if err := s.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return run, slots
+}
+
+// P-02 and P-03: a runner that is not clean ends the session as invalid, exit 4, and no further round is begun, whatever arm it
+// struck.
+func TestP02NoRoundOnADirtyRunner(t *testing.T) {
+	for id, text := range map[string]string{
+		record.RunnerDirty:       "SIGKILL does not end pid 4711 (gpu worker, state D); GPU-1 holds 40.0 GiB of 80.0 GiB; the runner needs a restart",
+		record.GPUMemoryNotFreed: "GPU-1 holds 12.1 GiB of 80.0 GiB",
+	} {
+		run, slots := sick(t, &target.Error{ID: id, Text: text})
+		if !slices.Equal(slots, []int{0, 1}) {
+			t.Errorf("%s: slots %v, want none after 1", id, slots)
+		}
+		j := gate.Evaluate(run, gate.Policy{})
+		if j.Verdict != gate.Invalid || j.Reason != id || j.Exit != 4 {
+			t.Errorf("%s: %s, %s, exit %d", id, j.Verdict, j.Reason, j.Exit)
+		}
+		if !slices.ContainsFunc(run.Incidents, func(in record.Incident) bool { return in.ID == id && in.Text == text }) {
+			t.Errorf("%s is not on record: %+v", id, run.Incidents)
+		}
+	}
+}
+
+func TestPartingText(t *testing.T) {
+	for want, report := range map[string]record.StopReport{
+		"": {MemoryWait: record.NA("no GPU is watched")},
+		"2 children needed force, waited 5.0 s for the port, 12.0 s for GPU memory": {Forced: 2, PortWait: 5, MemoryWait: record.Of(12)},
+		"waited 0.0 s for the port, 0.6 s for GPU memory":                           {MemoryWait: record.Of(0.6)},
+		"waited 1.0 s for the port":                                                 {PortWait: 1},
+	} {
+		if got := partingText(report); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	if got := orSlow(record.StopReport{Seconds: 12.5}); !strings.Contains(got, "12.5 s") {
+		t.Errorf("slow: %q", got)
+	}
+}

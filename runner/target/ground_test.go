@@ -1,0 +1,125 @@
+package target
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/tailgate-ci/tailgate/internal/proc"
+	"github.com/tailgate-ci/tailgate/runner/record"
+)
+
+const gigabyte = 1 << 30
+
+// device is a reading of a device of 80 GiB.
+func device(at record.Instant, used float64, pids ...int) Memory {
+	return Memory{UUID: "GPU-1", T: at, Used: record.Of(used), Total: record.Of(80 * gigabyte), PIDs: pids, Listed: at}
+}
+
+// over is a ground whose devices held half a GiB before the session and say now what they are given.
+func over(now func() []Memory) *Ground {
+	return &Ground{read: now, level: map[string]float64{"GPU-1": 0.5 * gigabyte, "GPU-2": 0.5 * gigabyte}}
+}
+
+func TestFreed(t *testing.T) {
+	const ended = record.Instant(100)
+	silent := Memory{UUID: "GPU-2", Used: record.NA("unsupported"), Total: record.NA("unsupported")}
+	listing := silent
+	listing.Listed = ended
+	occupied := listing
+	occupied.PIDs = []int{42}
+	tests := []struct {
+		name    string
+		devices []Memory
+		want    freedom
+	}{
+		{"back", []Memory{device(ended, 0.5*gigabyte)}, freedom{free: true}},
+		{"within a hundredth of the whole", []Memory{device(ended, 1.2*gigabyte)}, freedom{free: true}},
+		{"a foreign process", []Memory{device(ended, 0.5*gigabyte, 7)}, freedom{free: true}},
+		{"full", []Memory{device(ended, 70*gigabyte)}, freedom{text: "GPU-1 holds 70.0 GiB of 80.0 GiB, 69.5 GiB above its level at the session's start"}},
+		{"our process in the list", []Memory{device(ended, 0.5*gigabyte, 7, 42)}, freedom{text: "GPU-1 still lists process 42 of the server"}},
+		{"read before the end", []Memory{device(ended-1, 0.5*gigabyte, 42)}, freedom{stale: true}},
+		{"the list alone", []Memory{listing}, freedom{free: true}},
+		{"the list alone, occupied", []Memory{occupied}, freedom{text: "GPU-2 still lists process 42 of the server"}},
+		{"neither", []Memory{device(ended, 0.5*gigabyte), silent}, freedom{unproven: "GPU-2 tells neither its memory nor its processes"}},
+		{"one of two full", []Memory{device(ended, 0.5*gigabyte), {UUID: "GPU-2", T: ended, Used: record.Of(gigabyte), Total: record.NA("unsupported")}}, freedom{
+			text: "GPU-2 holds 1.0 GiB, 0.5 GiB above its level at the session's start",
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := over(func() []Memory { return tt.devices }).freed(ended, []int{41, 42})
+			if got != tt.want {
+				t.Errorf("\n got %+v\nwant %+v", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestUsage(t *testing.T) {
+	const ready = record.Instant(100)
+	before := map[string]float64{"GPU-1": 0.5 * gigabyte}
+	na := Memory{UUID: "GPU-1", T: ready, Used: record.NA("unsupported")}
+	tests := []struct {
+		name    string
+		devices []Memory
+		want    use
+	}{
+		{"no device", nil, useUnknown},
+		{"a model", []Memory{device(ready, 20*gigabyte)}, onDevice},
+		{"a small context", []Memory{device(ready, 0.6*gigabyte)}, onDevice},
+		{"nothing", []Memory{device(ready, 0.5*gigabyte)}, offDevice},
+		{"read before ready", []Memory{device(ready-1, 0.5*gigabyte)}, useUnknown},
+		{"grown before ready", []Memory{device(ready-1, 20*gigabyte)}, onDevice},
+		{"a device that does not tell", []Memory{na}, useUnknown},
+		{"our process in the list of one that does not tell", []Memory{{UUID: "GPU-1", Used: record.NA("unsupported"), PIDs: []int{42}, Listed: 1}}, onDevice},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := over(func() []Memory { return tt.devices }).usage(before, ready, []int{42}); got != tt.want {
+				t.Errorf("use = %d, want %d", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestSurvey(t *testing.T) {
+	g, err := Survey(func() []Memory { return []Memory{device(1, 3*gigabyte)} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := proc.Table{}.Read(os.Getpid())
+	if err != nil || !g.before().Has(self.ID) {
+		t.Errorf("we are not among those who were there: %v", err)
+	}
+	if g.level["GPU-1"] != 3*gigabyte || !strings.Contains(g.summary(), "3.0 GiB of 80.0 GiB") {
+		t.Errorf("level %v, summary %q", g.level, g.summary())
+	}
+	var none *Ground
+	if none.memory() != nil || none.before().Has(self.ID) || none.summary() != "" || none.occupied(nil) != "" {
+		t.Error("a ground that was not taken says something")
+	}
+}
+
+// A server that is ready, and on no device, is not what the session is about.
+func TestReadyWithoutTheGPU(t *testing.T) {
+	held := 0.5 * gigabyte
+	clock := record.NewClock()
+	spec := serving(t)
+	spec.Clock, spec.ExpectGPU = clock, true
+	spec.Ground = over(func() []Memory { return []Memory{device(clock.Now(), held)} })
+	s := start(t, spec)
+	e := wantError(t, s.Ready(t.Context(), nil), record.GPUNotUsed)
+	if !strings.Contains(e.Text, "GPU-1 holds 0.5 GiB") || !strings.Contains(e.Text, "telemetry.expect_gpu") {
+		t.Errorf("text: %s", e.Text)
+	}
+	held = 20 * gigabyte
+	if err := s.Ready(t.Context(), nil); err != nil {
+		t.Errorf("with 20 GiB: %v", err)
+	}
+	held = 0.5 * gigabyte
+	report, err := s.Stop(t.Context())
+	if wait, ok := report.MemoryWait.Finite(); err != nil || !ok || wait > 5 {
+		t.Errorf("stop: %+v, %v", report, err)
+	}
+}

@@ -56,6 +56,8 @@ func (r *round) parted(ctx context.Context, server *target.Server) error {
 			text += "; had left the session: " + strings.Join(report.Escaped, ", ")
 		}
 		r.s.note("stop_forced", r.rd.Slot, text)
+	} else if report.Slow {
+		r.s.note("stop_slow", r.rd.Slot, "the server left by itself, but "+orSlow(report))
 	}
 	if text := partingText(report); text != "" {
 		r.say("stop", text)

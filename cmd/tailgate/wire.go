@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"os"
@@ -117,6 +118,7 @@ func armOf(f *config.File, name record.Arm) arm {
 	if own != nil {
 		a.args = own.Args
 		maps.Copy(a.env, own.Env)
+		a.target.Ready.Timeout = cmp.Or(own.Ready.Timeout, a.target.Ready.Timeout)
 	}
 	return a
 }

@@ -201,6 +201,10 @@ func (f *File) armRules() []rule {
 	for name, arm := range map[string]*Arm{"base": f.Arms.Base, "head": f.Arms.Head} {
 		if arm != nil {
 			rules = append(rules, variableRules("arms."+name+".env", arm.Env)...)
+			rules = append(rules, rule{
+				"arms." + name + ".ready.timeout", arm.Ready.Timeout != 0 && arm.Ready.Timeout < Duration(time.Second),
+				arm.Ready.Timeout.String() + " is too short", "write 1s or more",
+			})
 		}
 	}
 	slices.SortFunc(rules, func(a, b rule) int { return strings.Compare(a.path, b.path) })

@@ -98,6 +98,7 @@ var badFiles = []struct{ name, text, want string }{
 	{"fast telemetry", "telemetry: {interval: 100ms}\n", "2:23: telemetry.interval: 100ms is too short; the shortest is 200ms"},
 	{"variable name", "target: {env: {MY-VAR: x}}\n", "2:16: target.env.MY-VAR: not the name of a variable; use letters, digits and _"},
 	{"port variable", "arms: {head: {env: {PORT: 80}}}\n", "2:21: arms.head.env.PORT: is set by tailgate; use $PORT in target.start, or fix it with target.port"},
+	{"hasty arm", "arms: {head: {ready: {timeout: 10ms}}}\n", "2:32: arms.head.ready.timeout: 10ms is too short; write 1s or more"},
 	{"value in pass_env", "target: {pass_env: [\"A=b\"]}\n", "2:21: target.pass_env[0]: \"A=b\" is not the name of a variable; list names only; values come from the caller's environment"},
 	{"relative health path", "target: {ready: {path: health}}\n", "2:24: target.ready.path: \"health\" is not a path; begin it with /"},
 	{"reset beside restarts", "reset: none\n", "2:8: reset: each round has a fresh server, which forgets more than a reset; leave reset out, or set rounds.mode: resident or target.url"},

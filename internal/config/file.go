@@ -106,6 +106,13 @@ func (a Arms) Present() bool { return a.Base != nil || a.Head != nil }
 type Arm struct {
 	Args []string          `yaml:"args" doc:"Arguments appended to target.start, each quoted for the shell."`
 	Env  map[string]string `yaml:"env" doc:"Environment variables set for this arm."`
+	// Ready differs from the target's where its keys are set.
+	Ready ArmReady `yaml:"ready" doc:"When this arm's server counts as ready, where that differs."`
+}
+
+// ArmReady is what one arm's readiness has of its own. Its zero value changes nothing.
+type ArmReady struct {
+	Timeout Duration `yaml:"timeout" doc:"Longest wait for this arm's readiness. Unset: target.ready.timeout."`
 }
 
 // Load is how requests are offered.

@@ -34,7 +34,7 @@ target:
   dialect: openai-completions
 arms:
   base: {args: [--no-prefix-cache]}
-  head: {args: [--prefix-cache, 4], env: {CACHE: "1"}}
+  head: {args: [--prefix-cache, 4], env: {CACHE: "1"}, ready: {timeout: 20m}}
 workload: workloads/chat-v3
 load:
   scale: 1.0
@@ -76,7 +76,7 @@ func TestParseReadsEveryKey(t *testing.T) {
 	}
 	want.Arms = Arms{
 		Base: &Arm{Args: []string{"--no-prefix-cache"}},
-		Head: &Arm{Args: []string{"--prefix-cache", "4"}, Env: map[string]string{"CACHE": "1"}},
+		Head: &Arm{Args: []string{"--prefix-cache", "4"}, Env: map[string]string{"CACHE": "1"}, Ready: ArmReady{Duration(20 * time.Minute)}},
 	}
 	want.Workload = "workloads/chat-v3"
 	want.Load.Measure = Duration(90 * time.Second)

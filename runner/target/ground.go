@@ -39,6 +39,8 @@ type Ground struct {
 	census proc.Census
 	read   func() []Memory
 	level  map[string]float64
+	// names are the shared memory there was.
+	names map[string]bool
 }
 
 // Survey takes the ground. read gives the newest reading of every watched device and is called again whenever a server is
@@ -48,7 +50,7 @@ func Survey(read func() []Memory) (*Ground, error) {
 	if err != nil {
 		return nil, fmt.Errorf("process table: %w", err)
 	}
-	g := &Ground{census: census, read: read}
+	g := &Ground{census: census, read: read, names: sharedNames()}
 	g.level = levels(g.memory())
 	return g, nil
 }

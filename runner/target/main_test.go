@@ -49,6 +49,12 @@ func serve() int {
 		fmt.Println("env", entry)
 	}
 	fmt.Println("args", os.Args[1:])
+	if name := os.Getenv("SHARE"); name != "" {
+		if err := share(name); err != nil {
+			fmt.Println(err)
+			return 1
+		}
+	}
 	mux := http.NewServeMux()
 	for path, name := range map[string]string{"/health": "HEALTH_MS", "/infer": "INFER_MS"} {
 		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {

@@ -30,6 +30,7 @@ func (s *Server) Stop(ctx context.Context) (record.StopReport, error) {
 	}
 	s.stopped = true
 	defer func() { s.endLedger(s.stopErr == nil) }()
+	shared := s.mapped()
 	end := s.end(ctx)
 	s.report = record.StopReport{
 		Seconds: end.Took.Seconds(), Signals: end.Signals, Forced: end.Forced, Leader: end.Leader, Slow: end.Took >= s.spec.Grace/2,
@@ -42,6 +43,7 @@ func (s *Server) Stop(ctx context.Context) (record.StopReport, error) {
 		return s.report, s.stopErr
 	}
 	s.report.Exit = new(s.group.Wait().Code)
+	s.tellShared(shared)
 	s.stopErr = s.prove(ctx)
 	_ = os.RemoveAll(s.tmp) // what a server left in its TMPDIR, perhaps without permission to delete, blocks no round
 	return s.report, s.stopErr

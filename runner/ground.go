@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -41,6 +42,15 @@ func (p *Plan) memory() func() []target.Memory {
 		}
 		return all
 	}
+}
+
+// stopLogPath is where the output of the stop command goes, in the run folder: beside the server's log.
+func (r *round) stopLogPath() string {
+	log := r.logPath(1)
+	if r.log != "" { // of a server that outlives a round, in a folder it shares with others
+		return strings.TrimSuffix(log, ".log") + "-stop.log"
+	}
+	return filepath.Join(filepath.Dir(log), "stop.log")
 }
 
 // parted puts on record how the server went away: its remarks, and a line with both waits. A stop that was to be clean and was

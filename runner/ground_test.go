@@ -64,6 +64,66 @@ func TestP02NoRoundOnADirtyRunner(t *testing.T) {
 	}
 }
 
+// A stop that was to be clean: a finding where it was not, nothing where it was cut short, and a note in any case.
+func TestStopThatWasToBeClean(t *testing.T) {
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	forced := record.StopReport{Forced: 2, Escaped: []string{"worker"}}
+	tests := []struct {
+		name     string
+		clean    bool
+		ctx      context.Context
+		report   record.StopReport
+		incident bool
+		notes    []string
+	}{
+		{"clean", true, t.Context(), record.StopReport{Seconds: 1}, false, nil},
+		{"forced", true, t.Context(), forced, true, []string{"stop_forced"}},
+		{"slow", true, t.Context(), record.StopReport{Seconds: 12, Slow: true}, true, []string{"stop_slow"}},
+		{"forced, not asked to be clean", false, t.Context(), forced, false, []string{"stop_forced"}},
+		{"forced by a cancellation", true, cancelled, forced, false, []string{"stop_forced"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			run := &record.Run{ID: "test", Status: record.StatusPlanned}
+			w, err := record.Create(filepath.Join(t.TempDir(), "run"), run)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = w.Close() })
+			rw, err := w.Round(1, record.Head)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := NewSession(&Plan{Run: run, Writer: w, Clock: record.NewClock(), Arms: map[record.Arm]Target{record.Head: {CleanStop: tt.clean}}})
+			r := newRound(s, record.Round{Slot: 1, Arm: record.Head, Stop: tt.report}, rw)
+			err = r.parted(tt.ctx, &target.Server{})
+			if errors.Is(err, errStop) != tt.incident || len(run.Incidents) != map[bool]int{true: 1}[tt.incident] {
+				t.Errorf("%v, incidents %+v", err, run.Incidents)
+			}
+			if tt.incident && (run.Incidents[0].ID != record.StopNotClean || run.Incidents[0].Arm != record.Head || *run.Incidents[0].Slot != 1) {
+				t.Errorf("incident = %+v", run.Incidents[0])
+			}
+			var notes []string
+			for _, n := range run.Notes {
+				notes = append(notes, n.ID)
+			}
+			if !slices.Equal(notes, tt.notes) {
+				t.Errorf("notes = %+v", run.Notes)
+			}
+			if tt.report.Forced == 2 && run.Notes[0].Text != "2 children needed force; had left the session: worker" {
+				t.Errorf("note = %q", run.Notes[0].Text)
+			}
+			if got := r.stopLogPath(); got != "rounds/01-head/stop.log" {
+				t.Errorf("stop log at %s", got)
+			}
+		})
+	}
+	if got := (&round{log: "servers/2-base.log"}).stopLogPath(); got != "servers/2-base-stop.log" {
+		t.Errorf("stop log of a server that stays up at %s", got)
+	}
+}
+
 func TestPartingText(t *testing.T) {
 	for want, report := range map[string]record.StopReport{
 		"": {MemoryWait: record.NA("no GPU is watched")},

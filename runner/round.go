@@ -224,8 +224,8 @@ func (r *round) start(ctx context.Context, try int) error {
 	server, err := target.Start(ctx, target.Spec{
 		Start: t.Start, Args: t.Args, Dir: t.Dir, Env: visible(t.Env, r.devices), Port: t.Port, ReadyPath: t.ReadyPath, ReadyTimeout: t.ReadyTimeout,
 		Signal: t.Signal, Grace: t.Grace, LogPath: filepath.Join(r.plan.Writer.Dir(), r.logPath(try)), Probe: r.probe,
-		Clock: r.plan.Clock, Mask: t.Mask, Ledger: t.Ledger, StopCommand: t.StopCommand, StopLog: filepath.Join(r.rw.Dir(), "stop.log"), PIDs: t.PIDs,
-		Ground: r.s.ground, MemoryTimeout: t.MemoryTimeout, ExpectGPU: t.ExpectGPU,
+		Clock: r.plan.Clock, Mask: t.Mask, Ledger: t.Ledger, StopCommand: t.StopCommand, StopLog: filepath.Join(r.plan.Writer.Dir(), r.stopLogPath()), PIDs: t.PIDs,
+		Ground: r.s.ground, Beside: r.s.fleet != nil && len(r.s.fleet.up) > 0, MemoryTimeout: t.MemoryTimeout, ExpectGPU: t.ExpectGPU,
 	})
 	if err != nil {
 		return err

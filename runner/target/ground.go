@@ -93,13 +93,13 @@ type freedom struct {
 	text string
 }
 
-// freed looks at the devices after a server whose processes were ours has ended at since.
-func (g *Ground) freed(since record.Instant, ours []int) freedom {
+// freed looks at the devices after a server whose processes were ours has ended at since; they must be back at floor.
+func (g *Ground) freed(floor map[string]float64, since record.Instant, ours []int) freedom {
 	var held, unproven []string
 	stale := false
 	for _, m := range g.memory() {
 		used, usedKnown := m.Used.Finite()
-		level, levelKnown := g.level[m.UUID]
+		level, levelKnown := floor[m.UUID]
 		known, fresh := usedKnown && levelKnown, m.Listed >= since && m.Listed > 0
 		pid := slices.IndexFunc(m.PIDs, func(pid int) bool { return slices.Contains(ours, pid) })
 		switch {
@@ -108,7 +108,7 @@ func (g *Ground) freed(since record.Instant, ours []int) freedom {
 		case known && m.T < since, !known && m.Listed > 0 && !fresh:
 			stale = true
 		case known && used > level+slack(m):
-			held = append(held, fmt.Sprintf("%s, %s above its level at the session's start", m.holds(), gib(used-level)))
+			held = append(held, fmt.Sprintf("%s, %s more than before the server", m.holds(), gib(used-level)))
 		case !known && m.Listed == 0:
 			unproven = append(unproven, m.UUID+" tells neither its memory nor its processes")
 		}

@@ -4,6 +4,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tailgate-ci/tailgate/internal/proc"
 	"github.com/tailgate-ci/tailgate/runner/record"
@@ -36,19 +37,20 @@ func TestFreed(t *testing.T) {
 		{"back", []Memory{device(ended, 0.5*gigabyte)}, freedom{free: true}},
 		{"within a hundredth of the whole", []Memory{device(ended, 1.2*gigabyte)}, freedom{free: true}},
 		{"a foreign process", []Memory{device(ended, 0.5*gigabyte, 7)}, freedom{free: true}},
-		{"full", []Memory{device(ended, 70*gigabyte)}, freedom{text: "GPU-1 holds 70.0 GiB of 80.0 GiB, 69.5 GiB above its level at the session's start"}},
+		{"full", []Memory{device(ended, 70*gigabyte)}, freedom{text: "GPU-1 holds 70.0 GiB of 80.0 GiB, 69.5 GiB more than before the server"}},
 		{"our process in the list", []Memory{device(ended, 0.5*gigabyte, 7, 42)}, freedom{text: "GPU-1 still lists process 42 of the server"}},
 		{"read before the end", []Memory{device(ended-1, 0.5*gigabyte, 42)}, freedom{stale: true}},
 		{"the list alone", []Memory{listing}, freedom{free: true}},
 		{"the list alone, occupied", []Memory{occupied}, freedom{text: "GPU-2 still lists process 42 of the server"}},
 		{"neither", []Memory{device(ended, 0.5*gigabyte), silent}, freedom{unproven: "GPU-2 tells neither its memory nor its processes"}},
 		{"one of two full", []Memory{device(ended, 0.5*gigabyte), {UUID: "GPU-2", T: ended, Used: record.Of(gigabyte), Total: record.NA("unsupported")}}, freedom{
-			text: "GPU-2 holds 1.0 GiB, 0.5 GiB above its level at the session's start",
+			text: "GPU-2 holds 1.0 GiB, 0.5 GiB more than before the server",
 		}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got := over(func() []Memory { return tt.devices }).freed(ended, []int{41, 42})
+			ground := over(func() []Memory { return tt.devices })
+			got := ground.freed(ground.level, ended, []int{41, 42})
 			if got != tt.want {
 				t.Errorf("\n got %+v\nwant %+v", got, tt.want)
 			}
@@ -98,6 +100,27 @@ func TestSurvey(t *testing.T) {
 	var none *Ground
 	if none.memory() != nil || none.before().Has(self.ID) || none.summary() != "" || none.occupied(nil) != "" {
 		t.Error("a ground that was not taken says something")
+	}
+}
+
+// Beside another server of the session, whose memory stays, a server is gone when the devices are as before its own start.
+func TestStopBesideAnotherServer(t *testing.T) {
+	for _, beside := range []bool{true, false} {
+		clock := record.NewClock()
+		spec := scripted(t, "exec sleep 300")
+		spec.Clock, spec.Beside, spec.MemoryTimeout = clock, beside, 300*time.Millisecond
+		spec.Ground = over(func() []Memory { return []Memory{device(clock.Now(), 30*gigabyte)} })
+		s := start(t, spec)
+		_, err := s.Stop(t.Context())
+		if beside && err != nil {
+			t.Errorf("beside another: %v", err)
+		}
+		if !beside {
+			e := wantError(t, err, record.GPUMemoryNotFreed)
+			if !strings.Contains(e.Text, "GPU-1 holds 30.0 GiB") || !strings.Contains(e.Text, "target.stop.memory_timeout") {
+				t.Errorf("text: %s", e.Text)
+			}
+		}
 	}
 }
 

@@ -38,7 +38,7 @@ func TestP03PortAndMemoryAreBothFree(t *testing.T) {
 				ground, ended := slowDevice(clock), clock.Now()
 				p := proof{
 					port: func() bool { return time.Since(began) >= 5*time.Second }, portLimit: time.Minute,
-					memory: func() freedom { return ground.freed(ended, nil) }, memoryLimit: tt.limit,
+					memory: func() freedom { return ground.freed(ground.level, ended, nil) }, memoryLimit: tt.limit,
 				}
 				got := p.wait(t.Context())
 				// The last hundredth of the device counts as free: 1 % of 80 GiB of the 69.5 GiB that come back.

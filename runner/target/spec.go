@@ -44,6 +44,9 @@ type Spec struct {
 	PIDs string
 	// Ground is what the machine was before the session; nil when that is not known, and no GPU then counts as watched.
 	Ground *Ground
+	// Beside says that another server of the session is up, which may hold memory of the same devices: this one is then gone when
+	// they are back at what they held before its own start.
+	Beside bool
 	// MemoryTimeout is how long the devices may take to be back at their level. 0 is 60 s.
 	MemoryTimeout time.Duration
 	// ExpectGPU says that a server which is ready must be seen on a watched device.

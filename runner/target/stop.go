@@ -79,7 +79,11 @@ func (s *Server) prove(ctx context.Context) error {
 	ended, ours := s.spec.Clock.Now(), s.everyone()
 	p := proof{port: s.portFree, portLimit: s.spec.PortWait, memoryLimit: s.spec.MemoryTimeout}
 	if len(s.spec.Ground.memory()) > 0 {
-		p.memory = func() freedom { return s.spec.Ground.freed(ended, ours) }
+		floor := s.spec.Ground.level
+		if s.spec.Beside {
+			floor = s.level
+		}
+		p.memory = func() freedom { return s.spec.Ground.freed(floor, ended, ours) }
 	}
 	found := p.wait(ctx)
 	s.report.PortWait, s.report.MemoryWait = found.port.Seconds(), found.memory

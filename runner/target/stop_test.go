@@ -73,7 +73,7 @@ func TestStopForcesChildren(t *testing.T) {
 	s := start(t, spec)
 	waitSleepers(t, s, 2)
 	report, err := s.Stop(t.Context())
-	if err != nil || report.Forced != 2 || report.Exit == nil || *report.Exit != 0 || report.Seconds > 2.5 || len(s.PIDs()) != 0 {
+	if err != nil || report.Force() != "2 children needed force" || report.Exit == nil || *report.Exit != 0 || report.Seconds > 2.5 || len(s.PIDs()) != 0 {
 		t.Errorf("report = %+v, %v; left %v", report, err, s.PIDs())
 	}
 }

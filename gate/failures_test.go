@@ -227,6 +227,27 @@ func TestIncidents(t *testing.T) {
 	}
 }
 
+// A start that fails in the end is told beside those that did not.
+func TestStartsOfAnArmAreCounted(t *testing.T) {
+	run := quiet(4)
+	run.Rounds = []record.Round{
+		{Slot: 0, Arm: record.Base, Phases: record.Phases{Ready: 1}},
+		{Slot: 1, Arm: record.Head, Phases: record.Phases{Ready: 1}},
+		{Slot: 2, Arm: record.Head, Phases: record.Phases{Ready: 1}},
+		{Slot: 3, Arm: record.Head, State: record.RoundPartial},
+	}
+	run.Incidents = []record.Incident{{ID: record.StartTimeout, Arm: record.Head, Try: 2, Slot: new(3), Text: "not ready within 10m0s"}}
+	j := judge(t, run, named("e2e_p95"))
+	want(t, j, gate.Fail, record.StartTimeout)
+	if text := j.Findings[0].Text; !strings.HasSuffix(text, "not ready within 10m0s; head started in 2 of 3 slots") {
+		t.Errorf("text: %s", text)
+	}
+	run.Rounds = run.Rounds[3:]
+	if text := judge(t, run, named("e2e_p95")).Findings[0].Text; strings.Contains(text, "slots") {
+		t.Errorf("text of a first start: %s", text)
+	}
+}
+
 // Head is blamed only where base could be measured.
 func TestBaseTroubleComesFirst(t *testing.T) {
 	run := quiet(4)

@@ -94,9 +94,26 @@ func (e *evidence) incidents(d *docket) {
 			if c == headCannot && baseFaulty {
 				c = warns
 			}
-			d.add(ruling{class: c, Finding: Finding{ID: incidentID(in), Arm: in.Arm, Slot: in.Slot, Text: incidentText(in)}})
+			d.add(ruling{class: c, Finding: Finding{ID: incidentID(in), Arm: in.Arm, Slot: in.Slot, Text: incidentText(in) + e.startedIn(in)}})
 		}
 	}
+}
+
+// startedIn says how often an arm did start whose start failed in the end; empty when it had one slot only.
+func (e *evidence) startedIn(in record.Incident) string {
+	slots, started := 0, 0
+	for _, r := range e.run.Rounds {
+		if r.Arm == in.Arm {
+			slots++
+			if r.Phases.Ready.Reached() {
+				started++
+			}
+		}
+	}
+	if !fateOf(in.ID).tries || slots < 2 {
+		return ""
+	}
+	return fmt.Sprintf("; %s started in %d of %d slots", armName(in.Arm), started, slots)
 }
 
 // unfit reports whether an incident ended the session that says nothing for or against head, but that it answers otherwise

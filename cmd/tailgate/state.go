@@ -69,7 +69,7 @@ func (l *ledger) Starting(b target.Beginning) error {
 	if err != nil {
 		return err
 	}
-	return l.book.Starting(state.Round{Log: log, Dir: b.Dir, TMPDIR: b.TMPDIR, Port: b.Port, Env: b.Env})
+	return l.book.Starting(state.Round{Log: log, Dir: b.Dir, TMPDIR: b.TMPDIR, Port: b.Port, Env: b.Env, Stop: b.Stop})
 }
 
 func (l *ledger) Started(tmp string, kill func()) { l.urgent.add(tmp, kill) }

@@ -32,6 +32,8 @@ type Beginning struct {
 	Port   int
 	// Dir is the working folder, Log the file that takes its output.
 	Dir, Log string
+	// Stop is the command that ends the server; empty for none.
+	Stop string
 	// Env holds the names of the variables that the server is given, sorted; values are nobody's business.
 	Env []string
 }
@@ -45,7 +47,7 @@ type Member struct {
 
 // beginning describes the server that is about to be started.
 func (s *Server) beginning() Beginning {
-	b := Beginning{TMPDIR: s.tmp, Port: s.port, Dir: s.spec.Dir, Log: s.spec.LogPath}
+	b := Beginning{TMPDIR: s.tmp, Port: s.port, Dir: s.spec.Dir, Log: s.spec.LogPath, Stop: s.spec.StopCommand}
 	for _, entry := range s.spec.Env {
 		name, _, _ := strings.Cut(entry, "=")
 		b.Env = append(b.Env, name)

@@ -63,10 +63,10 @@ func (n *notebook) told() []string {
 func TestLedger(t *testing.T) {
 	book := &notebook{}
 	spec := scripted(t, `sleep 4711 & exec sh -c 'sleep 4712; true' secret-canary-value`, "API_KEY=secret-canary-value", "ZED=1")
-	spec.Ledger = book
+	spec.Ledger, spec.StopCommand = book, `kill $(jobs -p) 2>/dev/null; true`
 	s := start(t, spec)
 	b := book.begun
-	if _, err := os.Stat(b.TMPDIR); err != nil || b.Port != s.Port() || b.Dir != spec.Dir || b.Log != spec.LogPath {
+	if _, err := os.Stat(b.TMPDIR); err != nil || b.Port != s.Port() || b.Dir != spec.Dir || b.Log != spec.LogPath || b.Stop != spec.StopCommand {
 		t.Errorf("%+v, %v", b, err)
 	}
 	if !slices.IsSorted(b.Env) || !slices.Contains(b.Env, "API_KEY") || strings.Contains(strings.Join(b.Env, " "), "canary") {

@@ -203,7 +203,7 @@ func TestIncidents(t *testing.T) {
 		{record.TelemetryMissing, "", 0, gate.Invalid, record.TelemetryMissing},
 		{record.GPULocked, "", 0, gate.Invalid, record.GPULocked},
 		{record.GPUNotUsed, head, 0, gate.Invalid, record.GPUNotUsed},
-		{record.GPUMemoryNotFreed, head, 0, gate.Invalid, record.GPUMemoryNotFreed},
+		{record.MemoryNotFreed, head, 0, gate.Invalid, record.MemoryNotFreed},
 		{record.StopNotClean, head, 0, gate.Fail, record.StopNotClean},
 		{record.StopNotClean, base, 0, gate.Invalid, "base_stop_not_clean"},
 		{record.WorktreeFailed, head, 0, gate.Invalid, record.WorktreeFailed},

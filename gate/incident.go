@@ -52,8 +52,8 @@ var fates = map[string]fate{
 	record.Cancelled:        notTheBuild,
 
 	// A server's end.
-	record.GPUMemoryNotFreed: notTheBuild,
-	record.StopNotClean:      {head: headCannot, base: untrusted, none: untrusted},
+	record.MemoryNotFreed: notTheBuild,
+	record.StopNotClean:   {head: headCannot, base: untrusted, none: untrusted},
 }
 
 // fateOf says what an incident means. One that this version does not know ended something all the same: never a pass.

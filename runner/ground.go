@@ -73,7 +73,7 @@ func (r *round) parted(ctx context.Context, server *target.Server) error {
 		r.say("stop", text)
 	}
 	if !r.plan.Arms[r.rd.Arm].CleanStop || ctx.Err() != nil || report.Forced == 0 && !report.Slow {
-		return nil
+		return nil //nolint:nilerr // a cancelled stop is short of time, not unclean
 	}
 	in := record.Incident{
 		ID: record.StopNotClean, Arm: r.rd.Arm, Exit: report.Exit, Log: r.logPath(1),

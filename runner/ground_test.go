@@ -47,8 +47,8 @@ func sick(t *testing.T, te *target.Error) (*record.Run, []int) {
 // struck.
 func TestP02NoRoundOnADirtyRunner(t *testing.T) {
 	for id, text := range map[string]string{
-		record.RunnerDirty:       "SIGKILL does not end pid 4711 (gpu worker, state D); GPU-1 holds 40.0 GiB of 80.0 GiB; the runner needs a restart",
-		record.GPUMemoryNotFreed: "GPU-1 holds 12.1 GiB of 80.0 GiB",
+		record.RunnerDirty:    "SIGKILL does not end pid 4711 (gpu worker, state D); GPU-1 holds 40.0 GiB of 80.0 GiB; the runner needs a restart",
+		record.MemoryNotFreed: "GPU-1 holds 12.1 GiB of 80.0 GiB",
 	} {
 		run, slots := sick(t, &target.Error{ID: id, Text: text})
 		if !slices.Equal(slots, []int{0, 1}) {

@@ -132,7 +132,7 @@ var remedies = []struct{ id, text string }{
 	{record.PortStolen, "another program answers on the server's port: stop it, then run the job again."},
 	{record.PortTaken, "another program holds the port: stop it, or leave target.port out."},
 	{record.PortNotFreed, "something keeps the port: stop it, then run the job again."},
-	{record.GPUMemoryNotFreed, "GPU memory is not given back: end what holds it or restart the runner, or raise target.stop.memory_timeout."},
+	{record.MemoryNotFreed, "GPU memory is not given back: end what holds it or restart the runner, or raise target.stop.memory_timeout."},
 	{record.StopNotClean, "base does not stop cleanly on this runner: see its log, or leave target.stop.required out."},
 	{record.RunnerDirty, "a process could not be ended: restart the runner."},
 	{record.DiskFull, "free disk space on the runner, then run the job again."},

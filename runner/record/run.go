@@ -387,10 +387,8 @@ const (
 	WorktreeFailed   = "worktree_failed"
 	InternalFault    = "internal_fault"
 	Cancelled        = "cancelled"
-
-	// A server's end.
-	GPUMemoryNotFreed = "gpu_memory_not_freed"
-	StopNotClean      = "stop_not_clean"
+	MemoryNotFreed   = "gpu_memory_not_freed"
+	StopNotClean     = "stop_not_clean"
 )
 
 // Note is a remark of the runner that no rule judges.

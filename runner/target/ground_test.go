@@ -116,7 +116,7 @@ func TestStopBesideAnotherServer(t *testing.T) {
 			t.Errorf("beside another: %v", err)
 		}
 		if !beside {
-			e := wantError(t, err, record.GPUMemoryNotFreed)
+			e := wantError(t, err, record.MemoryNotFreed)
 			if !strings.Contains(e.Text, "GPU-1 holds 30.0 GiB") || !strings.Contains(e.Text, "target.stop.memory_timeout") {
 				t.Errorf("text: %s", e.Text)
 			}

@@ -27,7 +27,7 @@ func share(name string) error {
 }
 
 func TestSharedMemoryThatIsLeftIsTold(t *testing.T) {
-	dir, err := os.MkdirTemp(sharedDir, "tailgate-test-")
+	dir, err := os.MkdirTemp(sharedDir, "tailgate-test-") //nolint:usetesting // shared memory lies in one folder of the machine
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ var ErrHurry = errors.New("little time to stop")
 // Stop ends the server and everything it started, and proves that nothing of it lives, that its port is free and that the
 // watched devices are back at their level. When ctx ends, or has ended, the ladder is shortened so that all is gone within 5 s.
 // A process that SIGKILL cannot end is record.RunnerDirty, a port that stays taken record.PortNotFreed, a device that stays
-// full record.GPUMemoryNotFreed; the report is filled in either case. Stopping twice returns the first answer.
+// full record.MemoryNotFreed; the report is filled in either case. Stopping twice returns the first answer.
 func (s *Server) Stop(ctx context.Context) (record.StopReport, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,7 +95,7 @@ func (s *Server) prove(ctx context.Context) error {
 		return s.notFreed()
 	case found.memoryHeld != "":
 		waited, _ := found.memory.Finite()
-		return s.fault(record.GPUMemoryNotFreed, "%s, %.3g s after the server's end; end what holds it or restart the runner, or raise target.stop.memory_timeout",
+		return s.fault(record.MemoryNotFreed, "%s, %.3g s after the server's end; end what holds it or restart the runner, or raise target.stop.memory_timeout",
 			found.memoryHeld, waited)
 	default:
 		return nil

@@ -63,7 +63,7 @@ func AddWorktree(ctx context.Context, repo, dir, commit string, o WorktreeOption
 }
 
 // RemoveWorktree removes a worktree that [AddWorktree] made, with everything a build left in it, read-only files too. An
-// absent one is no error. What may not be removed is a [LeftError]. It refuses a folder that is a repository of its own
+// absent one is forgotten by git, also where git was killed while it made it, and no error. What may not be removed is a [LeftError]. It refuses a folder that is a repository of its own
 // or holds the given one.
 func RemoveWorktree(ctx context.Context, repo, dir string) error {
 	r, err := open(repo)
@@ -80,6 +80,9 @@ func RemoveWorktree(ctx context.Context, repo, dir string) error {
 		return fmt.Errorf("%s holds the repository: %w", dir, fs.ErrInvalid)
 	}
 	left := remove(dir)
+	// A git that was killed while it made the worktree left it locked, and what is locked is not pruned. The usual answer is
+	// that it is not.
+	_, _ = r.run(ctx, nil, "worktree", "unlock", dir)
 	_, err = r.run(ctx, nil, "worktree", "prune")
 	if len(left) > 0 {
 		return errors.Join(&LeftError{left}, err)

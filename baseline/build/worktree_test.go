@@ -138,3 +138,24 @@ func TestWorktreeRefuses(t *testing.T) {
 		t.Errorf("left: %q", got)
 	}
 }
+
+// A cancelled run kills git in the middle of its work. It leaves the worktree registered and locked, with or without a folder.
+func TestRemoveWorktreeThatGitDidNotFinish(t *testing.T) {
+	for _, folder := range []bool{true, false} {
+		f := newFixture(t)
+		commit := f.commit("a")
+		dir := filepath.Join(t.TempDir(), "base")
+		f.git("worktree", "add", "-q", "--detach", "--lock", "--reason", "initializing", dir, commit)
+		if !folder {
+			if err := os.RemoveAll(dir); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := RemoveWorktree(t.Context(), f.dir, dir); err != nil {
+			t.Fatal(err)
+		}
+		if list := f.git("worktree", "list", "--porcelain"); strings.Contains(list, dir) {
+			t.Errorf("with a folder: %t; worktrees:\n%s", folder, list)
+		}
+	}
+}

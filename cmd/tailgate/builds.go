@@ -200,10 +200,8 @@ func (c *comparison) removeTrees() error {
 	var errs []error
 	for _, name := range []record.Arm{record.Base, record.Head} {
 		dir := filepath.Join(c.trees, string(name))
-		var err error
-		if _, statErr := os.Stat(dir); statErr == nil {
-			err = build.RemoveWorktree(ctx, c.repo, dir)
-		}
+		// Also where there is no folder: a git that was killed may have got no further than to register it.
+		err := build.RemoveWorktree(ctx, c.repo, dir)
 		if err == nil {
 			err = c.book.Removed(dir)
 		}

@@ -126,3 +126,32 @@ func wantNoFail(t *testing.T, r result) {
 		t.Fatalf("nothing was measured: %s\n%s\n%s", r.line(), r.out, r.err)
 	}
 }
+
+// The change lies in the checkout alone, half of it staged: it is what gets measured, and the checkout stays as it is.
+func TestE2ELlamaWorkingTree(t *testing.T) {
+	requireE2E(t)
+	env, repo := llama(t), llamaRepository(t)
+	edit(t, repo, llamaConfig, "arms:\n  head: {args: [--no-cache-prompt, --cache-ram, \"0\"]}\n", "")
+	commitAll(t, repo, "Compare revisions")
+	edit(t, repo, "examples/llama.cpp/serve.sh", "\"$@\"\nfi", "\"$@\" --no-cache-prompt --cache-ram 0\nfi")
+	command(t, repo, "git", "add", "-A")
+	edit(t, repo, "examples/llama.cpp/serve.sh", "server.py\" \"$@\"", "server.py\" \"$@\" --no-cache-prompt --cache-ram 0")
+	write(t, repo, "notes.txt", "not known to git\n")
+	look := func() string {
+		index, err := os.ReadFile(filepath.Join(repo, ".git", "index"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return command(t, repo, "git", "status", "--porcelain") + command(t, repo, "git", "for-each-ref") +
+			command(t, repo, "git", "worktree", "list") + command(t, repo, "git", "diff") + string(index)
+	}
+	look() // git writes the index anew at its first look
+	before := look()
+	r := execute(t, repo, filepath.Join(t.TempDir(), "run"), env, "run", "--config", llamaConfig, "--base", "HEAD", "--head", ".")
+	if r.code != 1 || !strings.Contains(r.out, "uncommitted") {
+		t.Fatalf("exit %d; the cache was switched off in the working tree\n%s\n%s", r.code, r.out, r.err)
+	}
+	if after := look(); after != before {
+		t.Errorf("the checkout changed:\n%q\n%q", before, after)
+	}
+}

@@ -63,7 +63,8 @@ func (s *session) carrying() []string {
 	return left
 }
 
-// examine looks right after the session's end: only a killed one may leave anything for the next run.
+// examine looks right after the session's end: only a killed one may leave anything for the next run, and one that had to end by
+// force its state file.
 func (s *session) examine() {
 	left := s.carrying()
 	for until := time.Now().Add(gitPause); len(left) > 0 && time.Now().Before(until); left = s.carrying() {
@@ -73,7 +74,7 @@ func (s *session) examine() {
 		if len(left) > 0 {
 			s.wrong("left behind: %s", strings.Join(left, "; "))
 		}
-		if found := s.stateFiles(); len(found) > 0 {
+		if found := s.stateFiles(); len(found) > 0 && !s.forced {
 			s.wrong("state files are left: %s", strings.Join(found, ", "))
 		}
 	}

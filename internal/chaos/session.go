@@ -20,6 +20,9 @@ const (
 	latest = 12 * time.Second
 	// interruptLimit and terminateLimit are how long a cancelled run may take, with a second for a machine that is busy.
 	interruptLimit, terminateLimit = 8 * time.Second, 3 * time.Second
+	// hardEnd is how much of those is left when a cancelled run ends itself by force, a quarter of a second before its budget is over:
+	// its state file may then stay, for the next run to look after.
+	hardEnd = 1300 * time.Millisecond
 	// sessionLimit ends a session that hangs.
 	sessionLimit = 2 * time.Minute
 	// gitPause is what a git that outlives its killed tailgate gets to end by itself.
@@ -84,7 +87,9 @@ type session struct {
 	chaos *Chaos
 	Outcome
 	repo, out, temp, tmp string
-	env                  []string
+	// forced says that the run had no time left to put away its state file.
+	forced bool
+	env    []string
 }
 
 // Session runs the session with a number, from 0, interrupts it, and looks. Its error is that of a fixture.
@@ -163,7 +168,7 @@ func (s *session) interrupted(ctx context.Context) error {
 	if s.Kind != FullDisk {
 		select {
 		case err := <-ended:
-			return s.judge(cmd, err, 0) // before its turn came
+			return s.judge(cmd, err, sessionLimit) // before its turn came
 		case <-time.After(s.At):
 		}
 	}
@@ -216,6 +221,7 @@ func (s *session) judge(cmd *exec.Cmd, err error, spare time.Duration) error {
 	if !slices.Contains(append([]int{0, 1, 3, 4}, codes[s.Kind]...), code) {
 		s.wrong("exit code %d: %s", code, s.lastWords("log"))
 	}
+	s.forced = spare < hardEnd && codes[s.Kind] != nil
 	if spare < 0 {
 		s.wrong("ended %s too late", (-spare).Round(time.Millisecond))
 	}

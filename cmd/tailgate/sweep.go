@@ -30,7 +30,7 @@ const (
 // settlement is what was done about the run of one state file.
 type settlement struct {
 	run, path string
-	// ended counts processes that got a signal; removed counts folders.
+	// ended counts processes that got a signal and containers; removed counts folders.
 	ended, removed int
 	// left says what could not be taken away, each for people; the state file then stays.
 	left []string
@@ -117,6 +117,7 @@ func settle(ctx context.Context, path string, a *app) (settlement, bool) {
 		for i := range held.Rounds {
 			s.end(ctx, a, held, &held.Rounds[i])
 		}
+		s.containers(ctx, a, held)
 	}
 	s.files(ctx, held)
 	if len(s.left) == 0 {

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 
 	"github.com/tailgate-ci/tailgate/gate"
@@ -27,6 +29,21 @@ func (e *exitError) Unwrap() error { return e.err }
 // usage is an error of the user's: exit 2, nothing was measured.
 func usage(err error, hint string) *exitError {
 	return &exitError{code: gate.ExitUsage, err: err, hint: hint}
+}
+
+// exitOf is how the command ends after an error. A context that ended makes commands fail that were asked something, git for one:
+// what looks like the user's mistake then is the cancellation.
+func exitOf(ctx context.Context, err error) *exitError {
+	exit, ok := errors.AsType[*exitError](err)
+	switch {
+	case ctx.Err() != nil && (!ok || exit.code == gate.ExitUsage):
+		return &exitError{code: cancelCode(ctx), err: errors.New("cancelled before anything was measured"), hint: "run it again"}
+	case !ok:
+		// What cobra itself refuses: an unknown command or flag, a missing argument.
+		return usage(err, "run `tailgate --help` for the commands and their flags")
+	default:
+		return exit
+	}
 }
 
 // verdictExit ends the command with the verdict's code; a pass is no error.

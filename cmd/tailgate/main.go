@@ -4,7 +4,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -56,11 +55,7 @@ func command(args []string, out, errOut io.Writer, environ []string) int {
 	if err == nil {
 		return 0
 	}
-	exit, ok := errors.AsType[*exitError](err)
-	if !ok {
-		// What cobra itself refuses: an unknown command or flag, a missing argument.
-		exit = usage(err, "run `tailgate --help` for the commands and their flags")
-	}
+	exit := exitOf(ctx, err)
 	if exit.err != nil {
 		fmt.Fprintf(errOut, "tailgate: %v\n", exit.err)
 	}

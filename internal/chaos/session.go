@@ -131,6 +131,9 @@ func (s *session) command(ctx context.Context, out string, more ...string) *exec
 	args := append([]string{"run", "--base", "HEAD~1", "--strategy", "ref", "--out", out}, more...)
 	cmd := exec.CommandContext(ctx, s.chaos.Binary, args...)
 	cmd.Dir, cmd.Env = s.repo, s.env
+	// Who interrupts the interruptions gets no leftovers either: a killed tailgate could not take its servers with it.
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = interruptLimit
 	return cmd
 }
 

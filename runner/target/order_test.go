@@ -36,6 +36,7 @@ func read(t *testing.T, path string) string {
 func backgrounded(t *testing.T) Spec {
 	t.Helper()
 	spec := serving(t)
+	spec.Grace = 20 * time.Second // half of it passes before anything but the command asks
 	spec.Start = "setsid " + spec.Start + " & echo $! >pid; sleep 0.2; exit 0"
 	spec.StopCommand, spec.StopLog = "echo stopping $PORT; kill $(cat pid)", filepath.Join(t.TempDir(), "stop.log")
 	return spec

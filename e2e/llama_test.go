@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/tailgate-ci/tailgate/gate"
+	"github.com/tailgate-ci/tailgate/runner/record"
 )
 
 // The server and the model, as packages; see docs/dependencies.md.
@@ -98,13 +99,32 @@ func TestE2ELlamaCacheOff(t *testing.T) {
 	requireE2E(t)
 	env, repo := llama(t), llamaRepository(t)
 	r := execute(t, repo, filepath.Join(t.TempDir(), "run"), env, "run", "--config", llamaConfig, "--base", "HEAD")
-	if r.code != 1 || r.judgement.Verdict != gate.Fail {
+	wantSlower(t, r)
+	wantJudgedAlike(t, r)
+}
+
+// wantSlower holds a run against a head that has no cache. On two slow processors a request a second is more than such a server
+// can take: then it never gets steady, which is no pass, and no void of base's.
+func wantSlower(t *testing.T, r result) {
+	t.Helper()
+	arms := map[int]record.Arm{}
+	for i := range r.run.Rounds {
+		arms[r.run.Rounds[i].Slot] = r.run.Rounds[i].Arm
+	}
+	unsteady := len(r.judgement.Validity) > 0
+	for _, v := range r.judgement.Validity {
+		unsteady = unsteady && v.Rule == gate.VoidNoSteadyState && arms[v.Slot] == record.Head
+	}
+	switch {
+	case r.code == 1 && r.judgement.Verdict == gate.Fail:
+		if !strings.Contains(r.line(), "TTFT p50") {
+			t.Errorf("line 1 %q does not name TTFT p50", r.line())
+		}
+	case r.code > 1 && unsteady:
+		t.Logf("head never got steady: %s", r.line())
+	default:
 		t.Fatalf("exit %d, verdict %q; the cache was switched off\n%s\n%s", r.code, r.judgement.Verdict, r.out, r.err)
 	}
-	if !strings.Contains(r.line(), "TTFT p50") {
-		t.Errorf("line 1 %q does not name TTFT p50", r.line())
-	}
-	wantJudgedAlike(t, r)
 }
 
 // Where nothing is shared there is nothing to cache: the same switch must not fail.
@@ -148,8 +168,9 @@ func TestE2ELlamaWorkingTree(t *testing.T) {
 	look() // git writes the index anew at its first look
 	before := look()
 	r := execute(t, repo, filepath.Join(t.TempDir(), "run"), env, "run", "--config", llamaConfig, "--base", "HEAD", "--head", ".")
-	if r.code != 1 || !strings.Contains(r.out, "uncommitted") {
-		t.Fatalf("exit %d; the cache was switched off in the working tree\n%s\n%s", r.code, r.out, r.err)
+	wantSlower(t, r)
+	if !strings.Contains(r.out, "uncommitted") {
+		t.Errorf("the report does not say that head is uncommitted:\n%s", r.out)
 	}
 	if after := look(); after != before {
 		t.Errorf("the checkout changed:\n%q\n%q", before, after)

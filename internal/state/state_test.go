@@ -24,9 +24,9 @@ const (
 func sound() File {
 	return File{
 		Schema: Schema, Run: "20260304-101500-0badcafe", Boot: boot, Namespace: "pid:[4026531836]", Owner: Process{PID: 4711, Start: 99},
-		Repository: "/work/service", Worktrees: []string{"/cache/tailgate/20260304-101500-0badcafe/base"}, GPUs: []string{"GPU-1"},
+		Repository: "/srv/service", Worktrees: []string{"/var/cache/tailgate/20260304-101500-0badcafe/base"}, GPUs: []string{"GPU-1"},
 		Rounds: []Round{{
-			State: running, Log: "/work/service/.tailgate/runs/x/rounds/00-base/server.log", Dir: "/cache/base", TMPDIR: tmp, Port: 20000,
+			State: running, Log: "/srv/service/.tailgate/runs/x/rounds/00-base/server.log", Dir: "/var/cache/base", TMPDIR: tmp, Port: 20000,
 			Stop: "docker stop tailgate-$PORT\n", Env: []string{"PATH"}, Processes: []Process{{PID: 4712, Start: 100, PGID: 4712, SID: 4712, Command: "./server"}},
 		}},
 	}
@@ -61,7 +61,7 @@ func TestParseRefuses(t *testing.T) {
 		{"url", func(f *File) { f.URL = "https://example.com\n::error::x" }},
 		{"repository", func(f *File) { f.Repository = "service" }},
 		{"repository", func(f *File) { f.Repository = "/" }},
-		{"repository", func(f *File) { f.Repository = "/work/../etc" }},
+		{"repository", func(f *File) { f.Repository = "/srv/../etc" }},
 		{"scratch", func(f *File) { f.Scratch = "/home/me" }},
 		{"scratch", func(f *File) { f.Scratch = "/tmp/tailgate-demo-1" }},
 		{"rounds", func(f *File) { f.Worktrees = many(maxEntries + 1) }},
@@ -157,7 +157,7 @@ func create(t *testing.T) (*Book, string) {
 	if err := os.Mkdir(root, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	b, err := Create(root, File{Run: filepath.Base(root), Repository: "/work/service"})
+	b, err := Create(root, File{Run: filepath.Base(root), Repository: "/srv/service"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -112,7 +112,7 @@ func TestE2ELlamaCacheOff(t *testing.T) {
 	wantJudgedAlike(t, r)
 }
 
-// unhurried offers the example's workload at half its rate and measures twice as long. On two slow processors a request a second is
+// unhurried offers the example's workload at two thirds of its rate and measures as many requests. On two slow processors a request a second is
 // more than a server without its cache can take: it would never get steady.
 func unhurried(t *testing.T, repo, name string) {
 	t.Helper()
@@ -122,11 +122,11 @@ func unhurried(t *testing.T, repo, name string) {
 		t.Fatal(err)
 	}
 	m := w.Manifest
-	m.Arrivals.SpanNS *= 2
-	m.Description = "One request every two seconds."
+	m.Arrivals.SpanNS += m.Arrivals.SpanNS / 2
+	m.Description = "Two requests every three seconds."
 	turns := slices.Clone(w.Turns)
 	for i := range turns {
-		turns[i].At *= 2
+		turns[i].At += turns[i].At / 2
 	}
 	slow, err := workload.New(m, turns, w.Texts)
 	if err != nil {
@@ -135,10 +135,10 @@ func unhurried(t *testing.T, repo, name string) {
 	if err := errors.Join(os.RemoveAll(dir), workload.Write(dir, slow)); err != nil {
 		t.Fatal(err)
 	}
-	edit(t, repo, llamaConfig, "load: {measure: 12s}", "load: {measure: 24s}")
-	edit(t, repo, llamaConfig, "window: 1s", "window: 2s")
-	edit(t, repo, llamaConfig, "cap: 40s", "cap: 80s")
-	commitAll(t, repo, "Ask half as often")
+	edit(t, repo, llamaConfig, "load: {measure: 12s}", "load: {measure: 18s}")
+	edit(t, repo, llamaConfig, "window: 1s", "window: 1500ms")
+	edit(t, repo, llamaConfig, "cap: 40s", "cap: 60s")
+	commitAll(t, repo, "Ask less often")
 }
 
 // Where nothing is shared there is nothing to cache: the same switch must not fail.

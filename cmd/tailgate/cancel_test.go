@@ -168,6 +168,7 @@ func (s *step) cleanly(t *testing.T) []string {
 
 // Case P-08: a workflow is cancelled in round 2. Everything is dead in 7 s, the finished round is kept, the exit code is 130.
 func TestRunnerCancelsAStep(t *testing.T) {
+	t.Parallel()
 	s := startStep(t, "exec $RUN")
 	s.until(t, ` 2/\d+ .* measure`)
 	if wrong := s.cleanly(t); len(wrong) > 0 {
@@ -186,6 +187,7 @@ func TestRunnerCancelsAStep(t *testing.T) {
 // The same check must see what a step without exec does: the shell takes the signals, and tailgate and its server go on. The
 // cleanup step then finds and ends both.
 func TestRunnerCancelsAStepWithoutExec(t *testing.T) {
+	t.Parallel()
 	s := startStep(t, "$RUN; exit $?")
 	s.until(t, " measure ")
 	wrong := s.cleanly(t)
@@ -200,6 +202,7 @@ func TestRunnerCancelsAStepWithoutExec(t *testing.T) {
 
 // A build that is killed with its tailgate leaves what it started; that is on record, too.
 func TestKilledInABuild(t *testing.T) {
+	t.Parallel()
 	s := prepareStep(t)
 	policy := strings.Replace(servicePolicy, "build: mkdir", "build: (trap '' TERM; sleep 4711) & sleep 4712; mkdir", 1)
 	if err := os.WriteFile(filepath.Join(s.repo, ".tailgate.yaml"), []byte(policy), 0o600); err != nil {

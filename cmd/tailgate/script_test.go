@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,7 +25,13 @@ import (
 	"github.com/tailgate-ci/tailgate/runner/workload"
 )
 
-func TestMain(m *testing.M) { testscript.Main(m, map[string]func(){"tailgate": main}) }
+func TestMain(m *testing.M) {
+	// Sessions wait most of their time: so many at once as there are processors would leave those idle.
+	if err := flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))); err != nil {
+		panic(err)
+	}
+	testscript.Main(m, map[string]func(){"tailgate": main})
+}
 
 // TestScripts runs the command line by line, as its users do. Sessions are short: 100 ms warm-up windows, a second measured,
 // medians only; what they decide is proven elsewhere.

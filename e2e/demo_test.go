@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"path/filepath"
 	"testing"
 
 	"github.com/tailgate-ci/tailgate/gate"
@@ -23,7 +22,7 @@ func TestE2EDemoScenarios(t *testing.T) {
 	} {
 		t.Run(tt.scenario, func(t *testing.T) {
 			dir := t.TempDir()
-			r := execute(t, dir, filepath.Join(dir, "run"), nil, "demo", "--quick", "--scenario", tt.scenario)
+			r := decided(t, dir, nil, "demo", "--quick", "--scenario", tt.scenario)
 			if r.code != 0 || r.judgement.Verdict != tt.want || r.judgement.Exit != gate.Exit(tt.want) {
 				t.Fatalf("exit %d, verdict %q (gate's exit %d); want 0 and %q\n%s\n%s", r.code, r.judgement.Verdict, r.judgement.Exit, tt.want, r.out, r.err)
 			}

@@ -92,7 +92,7 @@ func TestE2ELlamaBaseAgainstItself(t *testing.T) {
 	commitAll(t, repo, "Compare revisions")
 	edit(t, repo, "examples/llama.cpp/serve.sh", "#!/bin/sh\n", "#!/bin/sh\n# The same server.\n")
 	commitAll(t, repo, "Add a comment")
-	r := execute(t, repo, filepath.Join(t.TempDir(), "run"), env, "run", "--config", llamaConfig, "--base", "HEAD~1", "--strategy", "ref")
+	r := decided(t, repo, env, "run", "--config", llamaConfig, "--base", "HEAD~1", "--strategy", "ref")
 	wantNoFail(t, r)
 	wantJudgedAlike(t, r)
 }
@@ -102,7 +102,7 @@ func TestE2ELlamaCacheOff(t *testing.T) {
 	requireE2E(t)
 	env, repo := llama(t), llamaRepository(t)
 	unhurried(t, repo, "shared-prefix")
-	r := execute(t, repo, filepath.Join(t.TempDir(), "run"), env, "run", "--config", llamaConfig, "--base", "HEAD")
+	r := decided(t, repo, env, "run", "--config", llamaConfig, "--base", "HEAD")
 	if r.code != 1 || r.judgement.Verdict != gate.Fail {
 		t.Fatalf("exit %d, verdict %q; the cache was switched off\n%s\n%s", r.code, r.judgement.Verdict, r.out, r.err)
 	}
@@ -148,7 +148,7 @@ func TestE2ELlamaNothingShared(t *testing.T) {
 	unhurried(t, repo, "no-shared-prefix")
 	edit(t, repo, llamaConfig, "workloads/shared-prefix", "workloads/no-shared-prefix")
 	commitAll(t, repo, "Share nothing")
-	r := execute(t, repo, filepath.Join(t.TempDir(), "run"), env, "run", "--config", llamaConfig, "--base", "HEAD")
+	r := decided(t, repo, env, "run", "--config", llamaConfig, "--base", "HEAD")
 	wantNoFail(t, r)
 }
 
@@ -182,7 +182,7 @@ func TestE2ELlamaWorkingTree(t *testing.T) {
 	}
 	look() // git writes the index anew at its first look
 	before := look()
-	r := execute(t, repo, filepath.Join(t.TempDir(), "run"), env, "run", "--config", llamaConfig, "--base", "HEAD", "--head", ".")
+	r := decided(t, repo, env, "run", "--config", llamaConfig, "--base", "HEAD", "--head", ".")
 	wantNoFail(t, r)
 	if !strings.Contains(r.out, "uncommitted") {
 		t.Errorf("the report does not say that head is uncommitted:\n%s", r.out)

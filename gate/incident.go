@@ -47,6 +47,7 @@ var fates = map[string]fate{
 	record.TelemetryMissing: notTheBuild,
 	record.GPULocked:        notTheBuild,
 	record.GPUNotUsed:       notTheBuild,
+	record.GPUNotFound:      notTheBuild,
 	record.WorktreeFailed:   notTheBuild,
 	record.InternalFault:    notTheBuild,
 	record.Cancelled:        notTheBuild,

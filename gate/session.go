@@ -70,7 +70,8 @@ func (e *evidence) ruleGPU(d *docket) {
 	}
 }
 
-// ruleEnvironment: all rounds must have run on the same GPUs.
+// ruleEnvironment: all rounds must have run on the same GPUs, in the same order: which of them does which share of the work
+// follows from it.
 func (e *evidence) ruleEnvironment(d *docket) {
 	var first []string
 	for i := range e.run.Rounds {
@@ -79,14 +80,17 @@ func (e *evidence) ruleEnvironment(d *docket) {
 		for _, g := range r.Machine.GPUs {
 			uuids = append(uuids, g.UUID)
 		}
-		slices.Sort(uuids)
 		switch {
 		case len(uuids) == 0:
 		case first == nil:
 			first = uuids
 		case !slices.Equal(first, uuids):
+			how := "on other GPUs than the rounds before it"
+			if slices.Equal(slices.Sorted(slices.Values(first)), slices.Sorted(slices.Values(uuids))) {
+				how = "on the GPUs of the rounds before it in another order"
+			}
 			d.add(ruling{class: untrusted, Finding: Finding{
-				ID: EnvironmentMoved, Arm: r.Arm, Slot: slotOf(r), Text: fmt.Sprintf("slot %d ran on other GPUs than the rounds before it: %v, not %v", r.Slot, uuids, first),
+				ID: EnvironmentMoved, Arm: r.Arm, Slot: slotOf(r), Text: fmt.Sprintf("slot %d ran %s: %v, not %v", r.Slot, how, uuids, first),
 			}})
 			return
 		}

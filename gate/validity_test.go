@@ -259,10 +259,62 @@ func TestGPURules(t *testing.T) {
 	run.Rounds[3].Machine.GPUs = []record.GPUState{{UUID: "GPU-b"}}
 	want(t, judge(t, run, named("e2e_p95")), gate.Invalid, gate.EnvironmentMoved)
 
+	sameSetInEachRound(t)
+
 	run = quiet(4)
 	run.Rounds[3].Machine.GPUs = []record.GPUState{{UUID: "GPU-a", ReasonsNA: "not supported"}}
 	if f := finding(judge(t, run, named("e2e_p95")), gate.ThrottleUnseen); f == nil || f.Text != "throttling not observed: not supported" {
 		t.Errorf("unseen throttling: %+v", f)
+	}
+}
+
+// Of several GPUs the set and its order are the same in each round.
+func sameSetInEachRound(t *testing.T) {
+	t.Helper()
+	for _, tt := range []struct {
+		third []string
+		says  string
+	}{
+		{[]string{"GPU-a", "GPU-b"}, ""},
+		{[]string{"GPU-b", "GPU-a"}, "slot 3 ran on the GPUs of the rounds before it in another order: [GPU-b GPU-a], not [GPU-a GPU-b]"},
+		{[]string{"GPU-a"}, "slot 3 ran on other GPUs than the rounds before it: [GPU-a], not [GPU-a GPU-b]"},
+		{[]string{"GPU-a", "GPU-b", "GPU-c"}, "slot 3 ran on other GPUs than the rounds before it: [GPU-a GPU-b GPU-c], not [GPU-a GPU-b]"},
+		{[]string{"GPU-a", "GPU-c"}, "slot 3 ran on other GPUs than the rounds before it: [GPU-a GPU-c], not [GPU-a GPU-b]"},
+	} {
+		run := quiet(4)
+		for i := range run.Rounds {
+			list := []string{"GPU-a", "GPU-b"}
+			if i == 3 {
+				list = tt.third
+			}
+			run.Rounds[i].Machine.GPUs = nil
+			for _, id := range list {
+				run.Rounds[i].Machine.GPUs = append(run.Rounds[i].Machine.GPUs, record.GPUState{UUID: id, Reasons: map[string]int{}})
+			}
+		}
+		j := judge(t, run, named("e2e_p95"))
+		if tt.says == "" {
+			want(t, j, gate.Pass, "")
+			continue
+		}
+		want(t, j, gate.Invalid, gate.EnvironmentMoved)
+		if f := finding(j, gate.EnvironmentMoved); f == nil || f.Text != tt.says {
+			t.Errorf("%v: %+v, want %q", tt.third, f, tt.says)
+		}
+	}
+}
+
+// A GPU that was asked for and is not there says nothing about the change, whatever arm it is told of.
+func TestMissingGPUIsNotTheBuilds(t *testing.T) {
+	text := "target.gpus names \"GPU-c\", which this machine does not have; it has GPU-a (Stub)"
+	for _, arm := range []record.Arm{"", record.Base, record.Head} {
+		run := quiet(4)
+		run.Rounds, run.Incidents = nil, []record.Incident{{ID: record.GPUNotFound, Arm: arm, Text: text}}
+		j := judge(t, run, named("e2e_p95"))
+		want(t, j, gate.Invalid, record.GPUNotFound)
+		if j.Exit != 4 || !strings.Contains(j.Findings[0].Text, text) {
+			t.Errorf("%q: exit %d, %+v", arm, j.Exit, j.Findings[0])
+		}
 	}
 }
 

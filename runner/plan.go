@@ -27,7 +27,9 @@ type Plan struct {
 
 	// Telemetry may be nil: nothing is observed then, and each round says so.
 	Telemetry *telemetry.Sampler
-	Rules     Rules
+	// Devices are the GPUs that the servers see and that Telemetry watches; the zero value is all, as the environment has it.
+	Devices Devices
+	Rules   Rules
 	// Floor measures the load generator against a server of known truth at so many streams, just before a round; nil when
 	// it is not done. Its error is kept as the reason why there is no floor, and stops nothing.
 	Floor func(ctx context.Context, streams int) (record.Floor, error)

@@ -319,19 +319,6 @@ func (s *Session) open(arm record.Arm) int64 {
 // flies remembers the count of requests in flight of the arm's latest offering.
 func (r *round) flies(n *atomic.Int64) { r.s.flying[r.rd.Arm] = n }
 
-// visible is an environment in which a server sees these GPUs alone; env itself where none are named.
-func visible(env, gpus []string) []string {
-	if len(gpus) == 0 {
-		return env
-	}
-	own := []string{"CUDA_VISIBLE_DEVICES=", "CUDA_DEVICE_ORDER=", "ROCR_VISIBLE_DEVICES="}
-	env = slices.DeleteFunc(slices.Clone(env), func(entry string) bool {
-		return slices.ContainsFunc(own, func(name string) bool { return strings.HasPrefix(entry, name) })
-	})
-	list := strings.Join(gpus, ",")
-	return append(env, own[0]+list, own[1]+"PCI_BUS_ID", own[2]+list)
-}
-
 // hits counts how much of the prompts of the first warm-up window a server's cache held.
 type hits struct{ in, cached, said, silent int }
 

@@ -26,7 +26,7 @@ func shortSession(t *testing.T, order string, urls map[record.Arm]string, change
 
 // shortSessionOf is shortSession with servers of a configuration, watched step by step.
 func shortSessionOf(
-	t *testing.T, order string, cfg simserver.Config, urls map[record.Arm]string, change func(*record.Run), watch func(*Session, Progress),
+	t *testing.T, order string, cfg simserver.Config, urls map[record.Arm]string, change func(*record.Run), watch func(*Session, Progress), more ...func(*Plan),
 ) *record.Run {
 	t.Helper()
 	clock := record.NewClock()
@@ -63,6 +63,9 @@ func shortSessionOf(
 			URL: urls[arm], Start: os.Args[0], Args: []string{"-test.run=^TestSimProcess$", "-test.count=1"}, Dir: t.TempDir(),
 			Env: append(os.Environ(), simProcess+"="+string(text)), ReadyPath: "/health", ReadyTimeout: time.Minute, Signal: syscall.SIGTERM, Grace: 5 * time.Second,
 		}
+	}
+	for _, change := range more {
+		change(plan)
 	}
 	s := NewSession(plan)
 	if watch != nil {
@@ -315,12 +318,12 @@ func TestServersSwapTheirGPUs(t *testing.T) {
 		}
 	}
 	env := []string{"A=1", "CUDA_VISIBLE_DEVICES=7", "B=2"}
-	got := visible(env, []string{"GPU-a", "GPU-b"})
+	got := visible(env, []string{"GPU-a", "GPU-b"}, "")
 	want := []string{"A=1", "B=2", "CUDA_VISIBLE_DEVICES=GPU-a,GPU-b", "CUDA_DEVICE_ORDER=PCI_BUS_ID", "ROCR_VISIBLE_DEVICES=GPU-a,GPU-b"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(env, visible(env, nil)); diff != "" {
+	if diff := cmp.Diff(env, visible(env, nil, nvidia)); diff != "" {
 		t.Error(diff)
 	}
 	if newFleet(&Session{run: &record.Run{}}) != nil {

@@ -52,7 +52,7 @@ type round struct {
 	// it had when the round began.
 	log   string
 	lines int
-	// devices are the GPUs that the server may see; empty for what its environment says.
+	// devices are the GPUs that this server may see; empty for those of the plan.
 	devices []string
 	// hits tell how much of the first warm-up window was cached.
 	hits hits
@@ -222,7 +222,7 @@ func (r *round) start(ctx context.Context, try int) error {
 	r.say("start", "")
 	r.rd.Phases.Start = r.plan.Clock.Now()
 	server, err := target.Start(ctx, target.Spec{
-		Start: t.Start, Args: t.Args, Dir: t.Dir, Env: visible(t.Env, r.devices), Port: t.Port, ReadyPath: t.ReadyPath, ReadyTimeout: t.ReadyTimeout,
+		Start: t.Start, Args: t.Args, Dir: t.Dir, Env: r.environ(t.Env), Port: t.Port, ReadyPath: t.ReadyPath, ReadyTimeout: t.ReadyTimeout,
 		Signal: t.Signal, Grace: t.Grace, LogPath: filepath.Join(r.plan.Writer.Dir(), r.logPath(try)), Probe: r.probe,
 		Clock: r.plan.Clock, Mask: t.Mask, Ledger: t.Ledger, StopCommand: t.StopCommand, StopLog: filepath.Join(r.plan.Writer.Dir(), r.stopLogPath()), PIDs: t.PIDs,
 		Ground: r.s.ground, Beside: r.s.fleet != nil && len(r.s.fleet.up) > 0, MemoryTimeout: t.MemoryTimeout, ExpectGPU: t.ExpectGPU,
@@ -237,6 +237,9 @@ func (r *round) start(ctx context.Context, try int) error {
 	}
 	r.rd.Phases.Ready = r.plan.Clock.Now()
 	r.s.served[r.rd.Arm] = true
+	if err := r.s.confirm(ctx, r.rd.Slot, server); err != nil {
+		return err
+	}
 	r.say("ready", fmt.Sprintf("%.1f s", time.Duration(r.rd.Phases.Ready-r.rd.Phases.Start).Seconds()))
 	return r.connect(server.URL())
 }

@@ -37,6 +37,8 @@ type Session struct {
 	served map[record.Arm]bool
 	// ground is what the machine was before the first server.
 	ground *target.Ground
+	// confirmed says that what is watched was held against the first server, where that was needed.
+	confirmed bool
 	// peak is the largest number of requests in flight while the arms were conditioned; 0 when they were not.
 	peak int
 	// fleet holds the servers that stay up; nil where each round has its own.

@@ -16,12 +16,10 @@ import (
 	"github.com/tailgate-ci/tailgate/baseline/build"
 	"github.com/tailgate-ci/tailgate/gate"
 	"github.com/tailgate-ci/tailgate/internal/config"
-	"github.com/tailgate-ci/tailgate/internal/proc"
 	"github.com/tailgate-ci/tailgate/internal/state"
 	"github.com/tailgate-ci/tailgate/runner"
 	"github.com/tailgate-ci/tailgate/runner/client"
 	"github.com/tailgate-ci/tailgate/runner/record"
-	"github.com/tailgate-ci/tailgate/runner/telemetry"
 	"github.com/tailgate-ci/tailgate/runner/workload"
 )
 
@@ -69,6 +67,7 @@ type comparison struct {
 	trees     string
 	book      *state.Book
 	arms      map[record.Arm]arm
+	devices   runner.Devices
 }
 
 // outcome is what a comparison leaves behind.
@@ -164,6 +163,9 @@ func (c *comparison) resolve(ctx context.Context) error {
 		as := name
 		if c.calibrate > 0 {
 			as = record.Base
+		}
+		if err := c.oneWordOnGPUs(f, name); err != nil {
+			return err
 		}
 		c.arms[name] = armOf(c.over.target(f), as)
 		if err := build.CheckOutputs(f.Target.Outputs); err != nil {
@@ -279,23 +281,15 @@ func (c *comparison) open() error {
 // measure builds both arms and runs the session. Its error means that the run could not be completed or put on record.
 func (c *comparison) measure(ctx context.Context) error {
 	// The machine is looked at first: what is missing there need not cost two builds.
-	sampler, err := c.observe(ctx)
-	if unavailable, ok := errors.AsType[*telemetry.UnavailableError](err); ok {
-		c.incident(record.Incident{ID: record.TelemetryMissing, Text: unavailable.Error()})
-		return c.close(nil)
+	sampler, ok, err := c.survey(ctx)
+	if sampler != nil {
+		defer sampler.Close() //nolint:errcheck // sensors are killed if they do not leave
 	}
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case err != nil:
+	case err != nil || !ok:
 		return c.close(err)
-	}
-	if sampler != nil {
-		defer sampler.Close() //nolint:errcheck // sensors are killed if they do not leave
-	}
-	if text := gate.UnequalSets(c.run); text != "" {
-		c.incident(record.Incident{ID: record.GPUsDiffer, Text: text})
-		return c.close(nil)
 	}
 	if !c.running() {
 		ok, err := c.buildArms(ctx)
@@ -318,7 +312,7 @@ func (c *comparison) measure(ctx context.Context) error {
 	defer view.close()
 	plan := &runner.Plan{
 		Run: c.run, Writer: c.writer, Clock: c.clock, Workload: c.workload, Arms: c.targets(),
-		API:       c.api,
+		API: c.api, Devices: c.devices,
 		Telemetry: sampler, Rules: rules(c.judge), Progress: view.step,
 	}
 	plan.Seen = c.seen
@@ -336,30 +330,6 @@ func (c *comparison) measure(ctx context.Context) error {
 		c.note("logs_not_masked", maskErr.Error())
 	}
 	return err
-}
-
-// observe starts the sensors and notes the machine; it starts none where the servers run on another.
-func (c *comparison) observe(ctx context.Context) (*telemetry.Sampler, error) {
-	if reason := c.elsewhere(); reason != "" {
-		c.run.Environment.GPUReason = reason
-		if c.gpu == telemetry.Required {
-			return nil, &telemetry.UnavailableError{Reason: reason}
-		}
-		return nil, nil
-	}
-	sensor := c.app.sensor(c.file.Telemetry.NVML)
-	s, err := telemetry.Start(ctx, telemetry.Options{
-		Mode: c.gpu, Interval: time.Duration(c.file.Telemetry.Interval), Sensor: sensor, Version: tool().Version,
-		Env:   proc.Environ(c.app.lookup, c.app.environ, proc.Sensor, nil, nil),
-		Clock: c.clock, Dir: filepath.Join(c.writer.Dir(), "telemetry"),
-	})
-	if err != nil {
-		return nil, err
-	}
-	env := &c.run.Environment
-	env.GPUs, env.Caps, env.GPUReason = s.GPUs()
-	env.Host = s.Host()
-	return s, nil
 }
 
 // close ends a run that has nothing to measure, or that could not go on.

@@ -15,7 +15,7 @@ func (s *scribe) context() block {
 	inner = append(inner, s.generatorLines()...)
 	inner = append(inner, s.policyLine(), s.toolLine())
 	for _, n := range s.run.Notes {
-		inner = append(inner, line(say("Note "), quote(n.ID, 40), say(": "), quote(n.Text, messageCap)))
+		inner = append(inner, line(say("Note "), quote(n.ID, 40), say(": "), quote(n.Text, 2*messageCap)))
 	}
 	var kept []block
 	for _, b := range inner {

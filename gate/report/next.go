@@ -121,6 +121,7 @@ var remedies = []struct{ id, text string }{
 	{"gpu_shared", "free the GPU of other processes, then run the job again."},
 	{"gpu_busy", "free the GPU of other processes, then run the job again."},
 	{"gpu_not_used", "the server took no GPU memory: check its device settings, or set telemetry.expect_gpu: false."},
+	{record.GPUNotFound, "name GPUs that this runner has, or run the job on the one that has them: the first line lists those that are here."},
 	{"base_drift", "the machine moved under both arms: hold its clocks or lengthen the cool-down, then run the job again."},
 	{"base_crashed", "base's server does not stay up on this runner: see its log."},
 	{"nothing_gated", "name a metric in tolerance that this workload has enough requests for."},

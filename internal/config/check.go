@@ -259,7 +259,7 @@ func (f *File) targetRules() []rule {
 			"begin it with /, as in /outputs/0/text",
 		})
 	}
-	return slices.Concat(rules, variableRules("target.env", t.Env), f.passRules(), f.cacheEnvRules())
+	return slices.Concat(rules, variableRules("target.env", t.Env), f.passRules(), f.cacheEnvRules(), f.gpuRules())
 }
 
 // Runnable checks what a comparison needs beyond a valid file: a workload, and a command that starts the server. The error

@@ -139,6 +139,18 @@ var badFiles = []struct{ name, text, want string }{
 	{"stop that is not clean", "target: {stop: {required: tidy}}\n", "2:27: target.stop.required: \"tidy\" is not a choice; write any or clean"},
 	{"container without an end", "target: {start: docker run --rm image}\n", "2:17: target.start: starts a container, which outlives its client; add target.stop_command, such as: docker stop tailgate-$PORT; see targets.md"},
 	{"pids without an end", "target: {start: ./server, pids: pgrep server}\n", "2:33: target.pids: names processes that tailgate did not start and cannot stop; add target.stop_command, which ends them"},
+	{"no GPU at all", "target: {gpus: []}\n", "2:16: target.gpus: names no GPU; list UUIDs, or leave it out for those of CUDA_VISIBLE_DEVICES, else all"},
+	{"GPUs by number", "target: {gpus: [GPU-a, 1]}\n", "2:24: target.gpus[1]: 1 is a number, and which GPU has it depends on who counts; write its UUID, as nvidia-smi -L prints it: GPU-…"},
+	{"quoted number", "target: {gpus: [\"0\"]}\n", "2:17: target.gpus[0]: 0 is a number, and which GPU has it depends on who counts; write its UUID, as nvidia-smi -L prints it: GPU-…"},
+	{"numbers in one word", "target: {gpus: [\"0,1\"]}\n", "2:17: target.gpus[0]: \"0,1\" is not the UUID of a GPU; write one per entry, as nvidia-smi -L prints it: GPU-… or MIG-…"},
+	{"GPU of another form", "target: {gpus: [all]}\n", "2:17: target.gpus[0]: \"all\" is not the UUID of a GPU; write one per entry, as nvidia-smi -L prints it: GPU-… or MIG-…"},
+	{"GPU with a space", "target: {gpus: [GPU-a b]}\n", "2:17: target.gpus[0]: \"GPU-a b\" is not the UUID of a GPU; write one per entry, as nvidia-smi -L prints it: GPU-… or MIG-…"},
+	{"a GPU named twice", "target: {gpus: [GPU-a, GPU-b, GPU-a]}\n", "2:31: target.gpus[2]: GPU-a is listed twice; leave one of them out"},
+	{"GPUs as a word", "target: {gpus: GPU-a}\n", "2:16: target.gpus is a single value, not a list; write [one, two]"},
+	{"GPUs and sets of them", "target: {gpus: [GPU-a]}\nrounds: {mode: resident}\nresident: {gpus: {base: [GPU-a], head: [GPU-b]}}\nreset: {path: /r}\n", "2:16: target.gpus: resident.gpus names a set for each server; leave one of them out"},
+	{"GPUs and a variable", "target: {gpus: [GPU-a], env: {CUDA_VISIBLE_DEVICES: 0}}\n", "2:16: target.gpus: CUDA_VISIBLE_DEVICES is set in target.env too; leave it out there: it is set from these"},
+	{"GPUs and an arm's variable", "target: {gpus: [GPU-a]}\narms: {head: {env: {ROCR_VISIBLE_DEVICES: \"\"}}}\n", "2:16: target.gpus: ROCR_VISIBLE_DEVICES is set in arms.head.env too; leave it out there: it is set from these"},
+	{"GPUs and running servers", urlFile("http://a", "http://b") + "  gpus: [GPU-a]\nreset: none\n", "4:9: target.gpus: servers that already run are not built, started or stopped; leave it out beside target.url"},
 	{"port", "target: {port: 70000}\n", "2:16: target.port: 70000 is out of range; write 0 to 65535"},
 }
 

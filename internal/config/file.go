@@ -46,6 +46,7 @@ type Target struct {
 	Git          Git               `yaml:"git" doc:"What a worktree gets beside the files of its commit. Without it the report notes what is missing."`
 	StopCommand  string            `yaml:"stop_command" doc:"Shell command that ends the server in place of the signal, in the arm's worktree and with the server's environment; run once more before SIGKILL. Needed for containers, whose client is not the server."`
 	PIDs         string            `yaml:"pids" doc:"Shell command that prints pids of the host, one a line, which belong to the server though tailgate did not start them, as a container's. They are observed, never signalled."`
+	GPUs         []string          `yaml:"gpus" doc:"UUIDs of the GPUs that both arms' servers see, in this order; these alone are watched and locked. Read from the file that the policy is read from, for both arms. Unset: those of CUDA_VISIBLE_DEVICES, else all; see gpu.md."`
 	Port         int               `yaml:"port" doc:"Fixed port, 1 to 65535. 0: a fresh free port in each round."`
 	URL          URLs              `yaml:"url" doc:"Two servers that already run. Nothing is built, started, stopped or proven then, and all keys about that are refused."`
 	Model        string            `yaml:"model" doc:"Model name sent with each request. Empty: the workload's own."`

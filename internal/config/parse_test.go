@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -254,5 +255,28 @@ func TestStandingServers(t *testing.T) {
 	}
 	if parse(t, "version: 1\n").Standing() {
 		t.Error("a file that says nothing has fresh servers")
+	}
+}
+
+// target.gpus keeps its order and takes every form that drivers have; an empty list of sets beside it is none.
+func TestGPUsOfATarget(t *testing.T) {
+	f := parse(t, `version: 1
+target:
+  gpus: [GPU-8932f937-d72c-4106-c12f-20bd9faed9f6, MIG-9f4a1c1e-3c5b-5ad1-8a5c-1f0a2b3c4d5e, MIG-GPU-8932f937-d72c-4106-c12f-20bd9faed9f6/1/2, GPU-e8dbe1b6c4d9ab23]
+`)
+	want := []string{"GPU-8932f937-d72c-4106-c12f-20bd9faed9f6", "MIG-9f4a1c1e-3c5b-5ad1-8a5c-1f0a2b3c4d5e", "MIG-GPU-8932f937-d72c-4106-c12f-20bd9faed9f6/1/2", "GPU-e8dbe1b6c4d9ab23"}
+	if !slices.Equal(f.Target.GPUs, want) {
+		t.Errorf("%q, want %q", f.Target.GPUs, want)
+	}
+	// Which GPUs are measured on is no part of how a build is judged.
+	if f.Digest() != parse(t, "version: 1\n").Digest() {
+		t.Error("target.gpus changes the policy's digest")
+	}
+	if name, where := f.SetsGPUs(); name != "" || where != "" {
+		t.Errorf("%s is set in %s", name, where)
+	}
+	f = parse(t, "version: 1\ntarget: {start: x, env: {A: b}}\narms: {head: {env: {HIP_VISIBLE_DEVICES: 1}}}\n")
+	if name, where := f.SetsGPUs(); name != "HIP_VISIBLE_DEVICES" || where != "arms.head.env" {
+		t.Errorf("%q is set in %q", name, where)
 	}
 }

@@ -378,6 +378,7 @@ const (
 	TelemetryMissing = "telemetry_unavailable"
 	GPULocked        = "gpu_locked"
 	GPUNotUsed       = "gpu_not_used"
+	GPUNotFound      = "gpu_not_found"
 	ProbeFailed      = "probe_failed"
 	ProbeUnfit       = "probe_unfit"
 	ServerGone       = "server_gone"

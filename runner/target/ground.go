@@ -196,3 +196,26 @@ func (g *Ground) usage(before map[string]float64, ready record.Instant, ours []i
 	}
 	return answer
 }
+
+// seen are the devices that a started server is on, in their order. Where a device lists a process of ours since ready, memory
+// that grew on another beside a list without one is somebody else's. doubt names a device that has not told since ready.
+func (g *Ground) seen(before map[string]float64, ready record.Instant, ours []int) (on []string, doubt string) {
+	var listed, grown []string
+	strange := map[string]bool{}
+	for _, m := range g.memory() {
+		now, ok := m.Used.Finite()
+		was, known := before[m.UUID]
+		switch {
+		case slices.ContainsFunc(m.PIDs, func(pid int) bool { return slices.Contains(ours, pid) }):
+			listed, grown = append(listed, m.UUID), append(grown, m.UUID)
+		case !ok || !known || m.T < ready:
+			doubt = m.UUID + " told nothing of its memory after the server was ready"
+		case now >= was+grownBytes:
+			grown, strange[m.UUID] = append(grown, m.UUID), m.Listed >= ready
+		}
+	}
+	if len(listed) > 0 {
+		grown = slices.DeleteFunc(grown, func(id string) bool { return strange[id] })
+	}
+	return grown, doubt
+}

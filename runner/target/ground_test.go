@@ -1,9 +1,12 @@
 package target
 
 import (
+	"context"
+	"errors"
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tailgate-ci/tailgate/internal/proc"
@@ -145,4 +148,75 @@ func TestReadyWithoutTheGPU(t *testing.T) {
 	if wait, ok := report.MemoryWait.Finite(); err != nil || !ok || wait > 5 {
 		t.Errorf("stop: %+v, %v", report, err)
 	}
+}
+
+func TestSeen(t *testing.T) {
+	const ready = record.Instant(100)
+	two := func(used float64, at record.Instant, pids ...int) Memory {
+		m := device(at, used, pids...)
+		m.UUID = "GPU-2"
+		return m
+	}
+	unlisted := two(20*gigabyte, ready)
+	unlisted.Listed = ready - 1
+	tests := []struct {
+		name    string
+		devices []Memory
+		on      string
+		doubt   string
+	}{
+		{"neither", []Memory{device(ready, 0.5*gigabyte), two(0.5*gigabyte, ready)}, "", ""},
+		{"the second grew", []Memory{device(ready, 0.5*gigabyte), two(20*gigabyte, ready)}, "GPU-2", ""},
+		{"both grew", []Memory{device(ready, 0.6*gigabyte), two(20*gigabyte, ready)}, "GPU-1 GPU-2", ""},
+		{"the second lists us, the first grew for another", []Memory{device(ready, 30*gigabyte, 7), two(20*gigabyte, ready, 42)}, "GPU-2", ""},
+		{"the first lists us, the second has an old list", []Memory{device(ready, 30*gigabyte, 42), unlisted}, "GPU-1 GPU-2", ""},
+		{"the second lists us and tells no memory", []Memory{device(ready, 0.5*gigabyte), {UUID: "GPU-2", Used: record.NA("unsupported"), PIDs: []int{42}, Listed: ready}}, "GPU-2", ""},
+		{"an old reading", []Memory{device(ready-1, 0.5*gigabyte), two(20*gigabyte, ready)}, "GPU-2", "GPU-1 told nothing of its memory after the server was ready"},
+		{"one that does not tell", []Memory{device(ready, 20*gigabyte), {UUID: "GPU-2", Used: record.NA("unsupported")}}, "GPU-1", "GPU-2 told nothing of its memory after the server was ready"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			ground := over(func() []Memory { return tt.devices })
+			on, doubt := ground.seen(ground.level, ready, []int{41, 42})
+			if strings.Join(on, " ") != tt.on || doubt != tt.doubt {
+				t.Errorf("on %q, doubt %q; want %q, %q", on, doubt, tt.on, tt.doubt)
+			}
+		})
+	}
+}
+
+// A started server is seen on the device whose memory grew; one that tells nothing is waited for, and then said.
+func TestDevicesOfAServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock := record.NewClock()
+		began := time.Now()
+		silent := false
+		ground := over(func() []Memory {
+			at := clock.Now()
+			if silent || time.Since(began) < 2*time.Second {
+				at = 0
+			}
+			other := device(clock.Now(), 20*gigabyte)
+			other.UUID = "GPU-2"
+			return []Memory{device(at, 0.5*gigabyte), other}
+		})
+		s := &Server{spec: Spec{Clock: clock, Ground: ground}, group: stuckGroup{}, level: ground.level}
+		on, doubt, err := s.Devices(t.Context())
+		if strings.Join(on, " ") != "GPU-2" || doubt != "" || err != nil {
+			t.Errorf("on %q, doubt %q, %v", on, doubt, err)
+		}
+		if waited := time.Since(began); waited < 2*time.Second || waited > 3*time.Second {
+			t.Errorf("waited %v for a reading that came after 2 s", waited)
+		}
+		silent, began = true, time.Now()
+		on, doubt, err = s.Devices(t.Context())
+		if strings.Join(on, " ") != "GPU-2" || !strings.HasPrefix(doubt, "GPU-1 told nothing") || err != nil || time.Since(began) != useLimit {
+			t.Errorf("on %q, doubt %q, %v after %v", on, doubt, err, time.Since(began))
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if on, _, err = s.Devices(ctx); !errors.Is(err, context.Canceled) || on != nil {
+			t.Errorf("cancelled: %q, %v", on, err)
+		}
+	})
 }

@@ -79,6 +79,29 @@ func (s *Server) onGPU(ctx context.Context) error {
 	}
 }
 
+// Devices are the watched devices that the server, which must be ready, was seen on: those that list a process of its, and
+// those whose memory grew with its start. doubt says why that is not all that can be said: a device gave no reading of after
+// ready within 10 s. The error is that of ctx.
+func (s *Server) Devices(ctx context.Context) (on []string, doubt string, err error) {
+	ready := s.spec.Clock.Now()
+	limit, tick := time.NewTimer(useLimit), time.NewTicker(freeEvery)
+	defer limit.Stop()
+	defer tick.Stop()
+	for {
+		on, doubt = s.spec.Ground.seen(s.level, ready, s.everyone())
+		if doubt == "" {
+			return on, "", nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, "", ctx.Err()
+		case <-limit.C:
+			return on, doubt, nil
+		case <-tick.C:
+		}
+	}
+}
+
 // healthClient makes one connection per look and follows no redirect, which would be another server's answer.
 func healthClient() *http.Client {
 	return &http.Client{

@@ -141,6 +141,11 @@ func (s *Sampler) GPUs() (gpus []record.GPU, caps map[string]map[string]string, 
 	return s.store.gpus()
 }
 
+// Watch leaves all devices but these out of everything that follows, and puts these in the given order: of GPUs, Memory,
+// Latest and Reduce, and of what goes to the sink. A UUID that was never announced is passed over. It may be called again to
+// watch fewer.
+func (s *Sampler) Watch(devices []string) { s.store.watch(devices) }
+
 // Host describes the machine as it was at Start.
 func (s *Sampler) Host() record.Host { return s.facts }
 

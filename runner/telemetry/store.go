@@ -22,7 +22,9 @@ type store struct {
 	order    []string
 	devices  map[string]*device
 	interval time.Duration
-	host     []Reading
+	// only holds the devices that are watched; nil for all. Lines of others are left out without a word.
+	only map[string]bool
+	host []Reading
 	// reason says why there is no GPU, or why its readings ended; empty while all is well.
 	reason string
 	// troubles explain gaps.
@@ -57,6 +59,9 @@ func newStore(interval time.Duration) *store {
 func (s *store) announce(l Line) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.passes(l.Dev) {
+		return true
+	}
 	d, known := s.devices[l.Dev]
 	if !known {
 		if len(s.devices) == maxDevices {
@@ -78,6 +83,9 @@ func (s *store) announce(l Line) bool {
 func (s *store) capable(dev string, caps map[string]string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.passes(dev) {
+		return true
+	}
 	d, known := s.devices[dev]
 	if known {
 		maps.Copy(d.caps, caps)
@@ -85,9 +93,35 @@ func (s *store) capable(dev string, caps map[string]string) bool {
 	return known
 }
 
+// left reports whether a reading is of a device that is not watched.
+func (s *store) left(dev string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return dev != "" && s.passes(dev)
+}
+
+// passes reports whether a device is one that is not watched. The caller holds mu.
+func (s *store) passes(dev string) bool { return s.only != nil && !s.only[dev] }
+
+// watch forgets every device but these, which come in this order from now on. Those that were never announced are left out.
+func (s *store) watch(devices []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.only, s.order = map[string]bool{}, nil
+	for _, dev := range devices {
+		if _, known := s.devices[dev]; known && !s.only[dev] {
+			s.only[dev], s.order = true, append(s.order, dev)
+		}
+	}
+	maps.DeleteFunc(s.devices, func(dev string, _ *device) bool { return !s.only[dev] })
+}
+
 // add keeps a reading and passes it on. It is false for a device that was never announced, and for a reading older than the
 // one before it.
 func (s *store) add(r Reading) bool {
+	if s.left(r.Dev) {
+		return true
+	}
 	if !s.file(r) {
 		return false
 	}

@@ -247,9 +247,14 @@ func (m machine) slice(word string, c choice) (found, error) {
 		return f, err
 	}
 	f := found{visible: word}
-	for _, g := range m {
-		if g.MIG != "off" {
-			f.among = append(f.among, g.UUID)
+	for _, mode := range []string{"on", ""} { // a device that does not tell may be in MIG mode; it counts where none is known to be
+		for _, g := range m {
+			if g.MIG == mode {
+				f.among = append(f.among, g.UUID)
+			}
+		}
+		if len(f.among) > 0 {
+			break
 		}
 	}
 	switch {

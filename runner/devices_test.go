@@ -97,6 +97,10 @@ func TestChooseDevices(t *testing.T) {
 			"a device that tells no mode", with(func(gpus []record.GPU) { gpus[0].MIG = "" }), []string{"MIG-1"}, nil,
 			Devices{From: "target.gpus", Visible: []string{"MIG-1"}, Watched: []string{uuidA}},
 		},
+		{
+			"a device that tells no mode beside one in it", with(func(gpus []record.GPU) { gpus[0].MIG, gpus[2].MIG = "", "on" }), []string{"MIG-1"}, nil,
+			Devices{From: "target.gpus", Visible: []string{"MIG-1"}, Watched: []string{uuidC}},
+		},
 		{"AMD's own variable", amds(), nil, []string{rocrVisible + "=" + uuidC, cudaOrder + "=PCI_BUS_ID"}, Devices{From: rocrVisible, Visible: []string{uuidC}, Watched: []string{uuidC}}},
 		{
 			"AMD's numbers", amds(), nil, []string{rocrVisible + "=1", cudaOrder + "=PCI_BUS_ID"},

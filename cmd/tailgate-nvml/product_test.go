@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tailgate-ci/tailgate/runner"
 	"github.com/tailgate-ci/tailgate/runner/record"
 	"github.com/tailgate-ci/tailgate/runner/telemetry"
 )
@@ -169,5 +170,53 @@ func TestLibraryWithoutInitIsReported(t *testing.T) {
 	}
 	if _, _, reason := s.GPUs(); !strings.Contains(reason, "symbol_missing") {
 		t.Errorf("reason %q", reason)
+	}
+}
+
+// What the sensor says of two devices is enough to find one by its number on the bus, by its UUID or by the MIG slice on it, and
+// to see which of them grows when it is watched alone.
+func TestDevicesAreToldApart(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "scenario")
+	text := "0 * nvmlDeviceGetCount 2\n0 0 nvmlDeviceGetPciInfo 00000000:65:00.0\n0 1 nvmlDeviceGetPciInfo 00000000:0A:00.0\n" +
+		"0 0 nvmlDeviceGetMigMode 0\n0 1 nvmlDeviceGetMigMode 0\n"
+	write(t, file, text)
+	s, clock, err := startProduct(t, telemetry.Required, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gpus, _, _ := s.GPUs()
+	if len(gpus) != 2 {
+		t.Fatalf("GPUs %+v", gpus)
+	}
+	second := gpus[1].UUID
+	slice := gpus
+	slice[1].MIG = "on"
+	for name, c := range map[string]struct {
+		gpus       []record.GPU
+		named, env []string
+	}{
+		"number on the bus": {env: []string{"CUDA_VISIBLE_DEVICES=0", "CUDA_DEVICE_ORDER=PCI_BUS_ID"}},
+		"UUID":              {named: []string{second}},
+		"MIG slice":         {gpus: slice, named: []string{"MIG-1"}},
+	} {
+		if c.gpus == nil {
+			c.gpus, _, _ = s.GPUs()
+		}
+		d, err := runner.ChooseDevices(c.gpus, c.named, c.env)
+		if err != nil || len(d.Watched) != 1 || d.Watched[0] != second || d.Named != 0 {
+			t.Errorf("%s: %+v, %v; want %s", name, d, err, second)
+		}
+	}
+	s.Watch([]string{second})
+	write(t, file, text+"0 0 nvmlDeviceGetMemoryInfo.used 1000\n0 1 nvmlDeviceGetMemoryInfo.used 64424509440\n")
+	from := clock.Now()
+	for range 100 {
+		if m := s.Memory(); len(m) == 1 && m[0].Dev == second && m[0].UsedB.Equal(record.Of(64424509440)) {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	if m := s.Memory(); len(m) != 1 || !m[0].UsedB.Equal(record.Of(64424509440)) || len(s.Reduce(from, clock.Now(), nil).GPUs) != 1 {
+		t.Errorf("watched alone: %+v", m)
 	}
 }

@@ -39,7 +39,7 @@ func watchedSession(t *testing.T, devices Devices, uses, expect bool, change fun
 	t.Helper()
 	held := filepath.Join(t.TempDir(), "held")
 	path := filepath.Join(t.TempDir(), "two")
-	if err := os.WriteFile(path, []byte(twoGPUs), 0o755); err != nil { //nolint:gosec // it is run
+	if err := os.WriteFile(path, []byte(twoGPUs), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	clock := record.NewClock()

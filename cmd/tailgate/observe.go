@@ -32,9 +32,9 @@ func (c *comparison) survey(ctx context.Context) (s *telemetry.Sampler, ok bool,
 		c.incident(record.Incident{ID: record.GPUsDiffer, Text: text})
 		return s, false, nil
 	}
-	if err := c.chooseGPUs(s); err != nil {
-		c.incident(record.Incident{ID: record.GPUNotFound, Text: err.Error()})
-		return s, false, nil
+	if missing := c.chooseGPUs(s); missing != nil {
+		c.incident(record.Incident{ID: record.GPUNotFound, Text: missing.Error()})
+		return s, false, nil //nolint:nilerr // it is on record
 	}
 	return s, true, nil
 }

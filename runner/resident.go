@@ -134,7 +134,8 @@ func (f *fleet) start(ctx context.Context) error {
 		st.log = filepath.Join(serverLogs, fmt.Sprintf("%d-%s.log", f.life, arm))
 		st.devices = f.set(arm)
 		if err := st.bringUp(ctx); err != nil {
-			return err
+			// No round ends that holds it: it would outlive a session that is cancelled while it loads.
+			return errors.Join(err, st.stop(ctx))
 		}
 		st.client.Close()
 		st.client, st.rd.Phases = nil, record.Phases{}

@@ -34,6 +34,10 @@ func interruptible(parent context.Context, log io.Writer, urgent *urgent) (conte
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	// Who reads the output may leave first, as the tee that Ctrl-C ends too: writing to nobody must not end a process that has
+	// servers to stop. It is caught and not ignored, because the ignored are handed down to builds and servers.
+	unread := make(chan os.Signal, 1)
+	signal.Notify(unread, syscall.SIGPIPE)
 	go func() {
 		first, ok := <-signals
 		if !ok {
@@ -55,6 +59,7 @@ func interruptible(parent context.Context, log io.Writer, urgent *urgent) (conte
 	}()
 	return ctx, func() {
 		signal.Stop(signals)
+		signal.Stop(unread)
 		cancel(nil)
 	}
 }

@@ -123,6 +123,8 @@ var badFiles = []struct{ name, text, want string }{
 	{"URL of a file", urlFile("file:///etc/passwd", "http://b") + "reset: none\n", "3:15: target.url.base: is no http or https URL with a host; write one such as http://127.0.0.1:8000"},
 	{"one server", urlFile("http://localhost:8000/", "http://127.0.0.1:8000?k=v") + "reset: none\n", "3:8: target.url: base and head are the same server: nothing to compare; name two, or measure one with tailgate load"},
 	{"URL without a reset", urlFile("http://a", "http://b"), "3:8: target.url: servers that stay up keep their caches from round to round, and nothing says how they forget; name the call as reset: {path: /reset_prefix_cache, expect: {json: {success: true}}}, or write reset: none"},
+	{"URL and a stop command", urlFile("http://a", "http://b") + "  stop_command: docker stop x\nreset: none\n", "4:17: target.stop_command: servers that already run are not built, started or stopped; leave it out beside target.url"},
+	{"URL and a toolchain", urlFile("http://a", "http://b") + "  toolchain: [gcc --version]\nreset: none\n", "4:14: target.toolchain: servers that already run are not built, started or stopped; leave it out beside target.url"},
 	{"URL and a start", urlFile("http://a", "http://b") + "  start: ./server\nreset: none\n", "4:10: target.start: servers that already run are not built, started or stopped; leave it out beside target.url"},
 	{"URL and a mode", urlFile("http://a", "http://b") + "reset: none\nrounds: {mode: restart}\n", "5:16: rounds.mode: servers that already run stay up; leave it out beside target.url"},
 	{"URL and arms", urlFile("http://a", "http://b") + "reset: none\narms: {head: {args: [-x]}}\n", "5:7: arms: servers that already run take no arguments; leave it out beside target.url"},

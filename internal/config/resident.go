@@ -149,7 +149,10 @@ func (f *File) urlRules() []rule {
 			"name two, or measure one with tailgate load",
 		},
 	}
-	for _, key := range []string{"build", "build_timeout", "outputs", "start", "ready", "env", "pass_env", "stop", "port", "gpus"} {
+	for _, key := range []string{
+		"build", "build_timeout", "outputs", "toolchain", "relocatable", "image_digest", "git", "start", "ready", "env", "pass_env", "cache_env",
+		"stop", "stop_command", "pids", "port", "gpus",
+	} {
 		path := "target." + key
 		rules = append(rules, rule{path, f.policy.has(path), "servers that already run are not built, started or stopped", "leave it out beside target.url"})
 	}

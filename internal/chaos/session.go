@@ -61,7 +61,8 @@ func Kinds(ctx context.Context) (kinds []Kind, missing string) {
 type Chaos struct {
 	// Binary is the tailgate to run; Path the PATH of what it starts.
 	Binary, Path string
-	// Scratch is where sessions live. What was clean is removed from it.
+	// Scratch is where sessions live, each in a folder of its own with its repository, temporary folders and run. What was clean
+	// is removed from it; a session whose folder is there already is a fixture's error.
 	Scratch string
 	// Seed makes the kinds and instants; equal seeds, equal sessions.
 	Seed uint64
@@ -92,34 +93,55 @@ type session struct {
 	env    []string
 }
 
-// Session runs the session with a number, from 0, interrupts it, and looks. Its error is that of a fixture.
+// Session runs the session with a number, from 0, interrupts it, and looks. Nothing of it lives when it returns. Sessions with
+// different numbers share nothing and may run beside each other. Its error is that of a fixture, or of ctx.
 func (c *Chaos) Session(ctx context.Context, n int) (Outcome, error) {
+	s, deaf := c.session(n)
+	if err := os.MkdirAll(c.Scratch, 0o700); err != nil {
+		return s.Outcome, err
+	}
+	if err := os.Mkdir(s.Folder, 0o700); err != nil {
+		return s.Outcome, fmt.Errorf("an earlier session may have been kept there, choose another scratch: %w", err)
+	}
+	err := errors.Join(s.run(ctx, deaf), s.end())
+	if err != nil || len(s.Wrong) > 0 {
+		return s.Outcome, err
+	}
+	return s.Outcome, os.RemoveAll(s.Folder)
+}
+
+// session is the session with a number, and whether its server is deaf. Both depend on the seed and the number alone.
+func (c *Chaos) session(n int) (s *session, deaf bool) {
 	random := rand.New(rand.NewPCG(c.Seed, uint64(n))) //nolint:gosec // not a secret: it is to come again
 	dir := filepath.Join(c.Scratch, fmt.Sprintf("%04d", n))
-	s := &session{
+	s = &session{
 		chaos: c, Outcome: Outcome{Kind: c.Kinds[n%len(c.Kinds)], At: time.Duration(random.Int64N(int64(latest))), Folder: dir},
 		repo: filepath.Join(dir, "repo"), out: filepath.Join(dir, "run"), temp: filepath.Join(dir, "temp"), tmp: filepath.Join(dir, "tmp"),
 	}
 	s.env = []string{"PATH=" + c.Path, "HOME=" + dir, "RUNNER_TEMP=" + s.temp, "TMPDIR=" + s.tmp, "GIT_CONFIG_GLOBAL=/dev/null"}
+	return s, random.IntN(2) == 0
+}
+
+// run is a session from its first file to the last look. Who interrupts it gets the reason of ctx, whatever was seen by then.
+func (s *session) run(ctx context.Context, deaf bool) error {
 	for _, d := range []string{s.temp, s.tmp} {
-		if err := os.MkdirAll(d, 0o700); err != nil {
-			return s.Outcome, err
+		if err := os.Mkdir(d, 0o700); err != nil {
+			return err
 		}
 	}
-	if err := s.repository(ctx, random.IntN(2) == 0); err != nil {
-		return s.Outcome, err
+	for _, step := range []func(context.Context) error{
+		func(ctx context.Context) error { return s.repository(ctx, deaf) }, s.interrupted,
+		func(context.Context) error { s.examine(); return nil }, s.next,
+	} {
+		err := step(ctx)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	if err := s.interrupted(ctx); err != nil {
-		return s.Outcome, err
-	}
-	s.examine()
-	if err := s.next(ctx); err != nil {
-		return s.Outcome, err
-	}
-	if len(s.Wrong) == 0 {
-		return s.Outcome, os.RemoveAll(dir)
-	}
-	return s.Outcome, nil
+	return nil
 }
 
 func (s *session) wrong(format string, args ...any) {
@@ -134,8 +156,12 @@ func (s *session) command(ctx context.Context, out string, more ...string) *exec
 	// Who interrupts the interruptions gets no leftovers either: a killed tailgate could not take its servers with it.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = interruptLimit
+	cmd.SysProcAttr = apart()
 	return cmd
 }
+
+// apart is a process group of its own: Ctrl-C in a terminal must not reach a session beside what it is told by its context.
+func apart() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 // filled is a session whose disk somebody else fills. The folder is copied out of the namespace in which the disk is mounted.
 func (s *session) filled(ctx context.Context) *exec.Cmd {
@@ -146,6 +172,7 @@ kill $! 2>/dev/null; wait; rm -f "$DISK/somebody"; cp -r "$DISK/run" "$OUT"; exi
 	cmd := exec.CommandContext(ctx, "unshare", "-rm", "sh", "-c", script)
 	cmd.Dir = s.repo
 	cmd.Env = append(slices.Clone(s.env), "DISK="+filepath.Join(s.Folder, "disk"), "OUT="+s.out, "TAILGATE="+s.chaos.Binary)
+	cmd.SysProcAttr = apart()
 	return cmd
 }
 

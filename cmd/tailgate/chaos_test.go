@@ -23,13 +23,15 @@ func TestChaos(t *testing.T) {
 		t.Log(missing)
 	}
 	c := &chaos.Chaos{Binary: path, Path: os.Getenv("PATH"), Scratch: t.TempDir(), Seed: 7, Kinds: kinds}
-	for n := range kinds {
-		o, err := c.Session(t.Context(), n)
-		if err != nil {
-			t.Fatal(err)
-		}
+	// Four at once: a session waits most of its time.
+	ended := 0
+	err = c.Run(t.Context(), len(kinds), 4, func(_ int, o chaos.Outcome) {
+		ended++
 		if len(o.Wrong) > 0 {
 			t.Errorf("%s after %s:\n%s", o.Kind, o.At, strings.Join(o.Wrong, "\n"))
 		}
+	})
+	if err != nil || ended != len(kinds) {
+		t.Fatalf("%d of %d sessions ended: %v", ended, len(kinds), err)
 	}
 }

@@ -25,7 +25,7 @@ func beside(ctx context.Context, count, jobs int, session func(context.Context, 
 	close(numbers)
 	var (
 		all  sync.WaitGroup
-		one  sync.Mutex // held for ended and errs
+		one  = make(chan struct{}, 1) // full while ended or errs are in use
 		errs []error
 	)
 	for range min(jobs, count) {
@@ -35,7 +35,7 @@ func beside(ctx context.Context, count, jobs int, session func(context.Context, 
 					return
 				}
 				o, err := session(ctx, n)
-				one.Lock()
+				one <- struct{}{}
 				_, alive := errors.AsType[*aliveError](err)
 				switch {
 				case alive, err != nil && ctx.Err() == nil: // of a session that was stopped only what could not be ended is told
@@ -44,7 +44,7 @@ func beside(ctx context.Context, count, jobs int, session func(context.Context, 
 				case ctx.Err() == nil:
 					ended(n, o)
 				}
-				one.Unlock()
+				<-one
 			}
 		})
 	}

@@ -120,7 +120,7 @@ func (o *options) prepare(ctx context.Context) (remove func() error, err error) 
 	}
 	if o.binary == "" {
 		o.binary = filepath.Join(o.scratch, "tailgate")
-		if text, err := exec.CommandContext(ctx, "go", "build", "-o", o.binary, "./cmd/tailgate").CombinedOutput(); err != nil {
+		if text, err := exec.CommandContext(ctx, "go", "build", "-o", o.binary, "./cmd/tailgate").CombinedOutput(); err != nil { //nolint:gosec // the path is the caller's own
 			return nil, fmt.Errorf("go build: %w: %s", err, text)
 		}
 		made = append(made, o.binary)
@@ -132,7 +132,7 @@ func (o *options) prepare(ctx context.Context) (remove func() error, err error) 
 	return func() error {
 		var errs []error
 		for _, path := range made {
-			errs = append(errs, os.RemoveAll(path))
+			errs = append(errs, os.RemoveAll(path)) //nolint:gosec // made above
 		}
 		return errors.Join(errs...)
 	}, nil

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"net/url"
 	"os"
 	"path/filepath"
 
@@ -23,21 +22,4 @@ func (a *app) sensor(configured string) string {
 		}
 	}
 	return ""
-}
-
-// maskURL hides what a URL may carry beyond an address: userinfo and the values of its query.
-func maskURL(raw string) string {
-	u, err := url.Parse(raw)
-	if err != nil {
-		return "(not a URL)"
-	}
-	if u.User != nil {
-		u.User = url.User("***")
-	}
-	q := u.Query()
-	for key := range q {
-		q.Set(key, "***")
-	}
-	u.RawQuery = q.Encode()
-	return u.String()
 }

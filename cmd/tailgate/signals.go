@@ -29,7 +29,7 @@ const (
 
 // interruptible returns a context that the first SIGINT, SIGTERM or SIGHUP ends, with the reason as its cause. A second
 // signal, or a shutdown that takes longer than its budget, has everything killed that urgent knows of, and ends the process:
-// nothing in it can hold that up, not even a log that nobody reads.
+// nothing in it can hold that up, not even a log that nobody reads. The returned function ends the watch, for good and once only.
 func interruptible(parent context.Context, log io.Writer, urgent *urgent) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 4)
@@ -48,17 +48,22 @@ func interruptible(parent context.Context, log io.Writer, urgent *urgent) (conte
 			cause, budget = errTerminated, terminateBudget
 		}
 		limit := time.NewTimer(budget - killWait)
+		defer limit.Stop()
 		cancel(cause)
 		go fmt.Fprintf(log, "\ncancelled (%v), stopping; once more to stop at once\n", first)
 		select {
-		case <-signals:
+		case _, again := <-signals:
+			if !again {
+				return // it stopped in time
+			}
 		case <-limit.C:
 		}
 		urgent.kill()
 		os.Exit(cancelCode(ctx))
 	}()
 	return ctx, func() {
-		signal.Stop(signals)
+		signal.Stop(signals) // nothing is sent from here on
+		close(signals)
 		signal.Stop(unread)
 		cancel(nil)
 	}

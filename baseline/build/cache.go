@@ -194,7 +194,7 @@ func (s *shelf) keep(ctx context.Context, o Options, sum string) error {
 		return err
 	}
 	defer remove(tmp)
-	if err := fillEntry(ctx, tmp, o, manifest{Version: manifestVersion, Key: s.key, Artefact: sum, Command: o.Command}, s.cache.limit()); err != nil {
+	if err := fillEntry(ctx, tmp, o, manifest{Version: manifestVersion, Key: s.key, Artefact: sum, Command: o.shown()}, s.cache.limit()); err != nil {
 		return err
 	}
 	unlock, err := s.lock(ctx, syscall.LOCK_EX)

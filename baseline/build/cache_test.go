@@ -87,6 +87,22 @@ func (w *workshop) noted(id string) bool {
 	return slices.ContainsFunc(w.notes, func(n string) bool { return strings.HasPrefix(n, id+": ") })
 }
 
+// A command may spell a secret out: what is kept of it between runs does not.
+func TestCacheKeepsNoSecret(t *testing.T) {
+	w := newWorkshop(t)
+	o := w.options(w.commit("first"), false)
+	o.Command, o.Env = `test "$API_KEY" = canary-1234; `+makes, append(o.Env, "API_KEY=canary-1234")
+	w.build(o)
+	kept := w.entries("pr")
+	if len(kept) != 1 {
+		t.Fatalf("entries %q", kept)
+	}
+	text, err := os.ReadFile(filepath.Join(kept[0], manifestName))
+	if err != nil || strings.Contains(string(text), "canary-1234") || !strings.Contains(string(text), `= ***; mkdir`) {
+		t.Errorf("%v, the manifest says %s", err, text)
+	}
+}
+
 func TestCacheGivesBackWhatWasBuilt(t *testing.T) {
 	w := newWorkshop(t)
 	commit := w.commit("first")

@@ -46,6 +46,9 @@ type Options struct {
 	Note func(id, text string)
 }
 
+// shown is the command as it may be put on record.
+func (o Options) shown() string { return proc.NewMask(o.Env).String(o.Command) }
+
 // Run builds one arm and digests what came out. A build that fails, takes too long or leaves nothing under its outputs is
 // a [FailedError]; nothing is tried twice. When ctx ends, the build is killed at once and ctx's error returned. Whatever
 // the build left running is ended: it would share the machine with the measurement. Outputs that the cache holds are taken
@@ -59,7 +62,7 @@ func Run(ctx context.Context, o Options) (b record.Build, err error) {
 			err = maskErr
 		}
 	}()
-	b.Command = o.Command
+	b.Command = o.shown()
 	printed, known, err := toolchain(ctx, o, &b)
 	if err != nil {
 		return b, err

@@ -46,6 +46,16 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// A command may spell out what it is also given: the record of the build does not.
+func TestRunMasksTheCommand(t *testing.T) {
+	o := options(t, `test "$API_KEY" = canary-1234; touch out`)
+	o.Env = append(o.Env, "API_KEY=canary-1234")
+	b, err := Run(t.Context(), o)
+	if want := `test "$API_KEY" = ***; touch out`; err != nil || b.Command != want {
+		t.Errorf("command %q, %v; want %q", b.Command, err, want)
+	}
+}
+
 func TestRunWithoutCommandDigestsTheCheckout(t *testing.T) {
 	o := options(t, " ")
 	writeFile(t, filepath.Join(o.Dir, "server.py"), "print()", 0o600)

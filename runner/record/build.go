@@ -2,6 +2,7 @@ package record
 
 // Build is what a build left behind.
 type Build struct {
+	// Command is what made it, secrets masked; empty when the checkout is the build.
 	Command string `json:"command,omitempty"`
 	Exit    int    `json:"exit"`
 	// SHA256 is the artefact digest, 64 hex; empty when the build failed.

@@ -110,7 +110,7 @@ func (c *comparison) buildArm(ctx context.Context, name record.Arm) (bool, error
 		c.incident(record.Incident{ID: record.WorktreeFailed, Arm: name, Text: err.Error()})
 		return false, nil
 	}
-	fmt.Fprintf(c.progress, "build %s: %s\n", name, orDash(target.Build))
+	fmt.Fprintf(c.progress, "build %s: %s\n", name, orDash(c.app.maskOf(c.arms[name], c.id).String(target.Build)))
 	o := c.buildOptions(name)
 	o.Cache = c.buildCache(ctx, name)
 	o.Watch = c.watchBuild(o.LogPath, dir)

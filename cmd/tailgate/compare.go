@@ -236,8 +236,9 @@ func (c *comparison) planned(notes []string) *record.Run {
 	for name, rev := range map[record.Arm]build.Revision{record.Base: c.revisions.Base, record.Head: c.revisions.Head} {
 		info := &record.ArmInfo{
 			Ref: rev.Ref, Commit: rev.Commit, Strategy: rev.Strategy, Ahead: rev.Ahead, Uncommitted: rev.Uncommitted, Subject: rev.Subject,
-			Start: c.arms[name].target.Start, Args: c.arms[name].args, Env: c.arms[name].envNames(),
+			Env: c.arms[name].envNames(),
 		}
+		info.Start, info.Args = c.app.shownCommand(c.arms[name], c.id)
 		if c.running() {
 			info.URL = maskURL(c.urlOf(name))
 		}
@@ -262,12 +263,16 @@ func (c *comparison) open() error {
 	if dir == "" {
 		dir = filepath.Join(cmp.Or(c.home, c.repo), ".tailgate", "runs", c.id)
 	}
+	policy, err := storedPolicy(c.policy.path, c.policy.text)
+	if err != nil {
+		return err
+	}
 	w, err := record.Create(dir, c.run)
 	if err != nil {
 		return usage(err, "choose another folder with --out")
 	}
 	c.writer = w
-	if err := os.WriteFile(filepath.Join(dir, "policy.yaml"), c.storedPolicy(), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "policy.yaml"), policy, 0o600); err != nil {
 		return err
 	}
 	if c.prior != nil {

@@ -84,9 +84,13 @@ func openStored(dir, policy string) (*stored, error) {
 	if err != nil {
 		return nil, usage(err, "name the folder that holds run.json")
 	}
+	own := filepath.Join(dir, "policy.yaml")
+	if sameFile(policy, own) {
+		policy = "" // its secrets are masked: it stands for the original, by the digest that the run has
+	}
 	path := policy
 	if path == "" {
-		path = filepath.Join(dir, "policy.yaml")
+		path = own
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -127,17 +126,6 @@ func (c *comparison) targets() map[record.Arm]runner.Target {
 		targets[name] = t
 	}
 	return targets
-}
-
-// storedPolicy is the policy as it may be kept: the values of queries are masked, which no digest covers.
-func (c *comparison) storedPolicy() []byte {
-	text := c.policy.text
-	for _, raw := range []string{c.file.Target.URL.Base, c.file.Target.URL.Head} {
-		if raw != "" {
-			text = bytes.ReplaceAll(text, []byte(raw), []byte(maskURL(raw)))
-		}
-	}
-	return text
 }
 
 // what names the arms for the progress: by commit, or by address.

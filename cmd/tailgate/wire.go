@@ -159,6 +159,18 @@ func (a *app) serverEnv(arm arm, runID string) []string {
 	return proc.Environ(a.lookup, a.environ, proc.Server, extra, arm.target.PassEnv)
 }
 
+// maskOf hides the secrets of an arm in what is shown and kept of it.
+func (a *app) maskOf(arm arm, runID string) *proc.Mask { return proc.NewMask(a.serverEnv(arm, runID)) }
+
+// shownCommand is how the arm's server is started, as it may be put on record.
+func (a *app) shownCommand(arm arm, runID string) (start string, args []string) {
+	mask := a.maskOf(arm, runID)
+	for _, word := range arm.args {
+		args = append(args, mask.String(word))
+	}
+	return mask.String(arm.target.Start), args
+}
+
 // rules hands the judge to the runner as values, so that the runner never imports it.
 func rules(p gate.Policy) runner.Rules {
 	return runner.Rules{

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tailgate-ci/tailgate/internal/config"
 	"github.com/tailgate-ci/tailgate/runner/record"
 )
 
@@ -37,5 +38,22 @@ arms:
 		if !slices.Contains(got.Env, "TAILGATE_RUN=run-7") || slices.Contains(got.Env, "GITHUB_TOKEN=canary") {
 			t.Errorf("%s: environment %q", name, got.Env)
 		}
+	}
+}
+
+// What is on record of a start repeats no secret of the arm, its own or one passed on; the server gets the words themselves.
+func TestShownCommandIsMasked(t *testing.T) {
+	a := &app{environ: []string{"PATH=/bin", "HF_TOKEN=canary-passed"}}
+	words := []string{"--key", "canary-own", "--name=x"}
+	got := arm{
+		target: config.Target{Start: "serve canary-own canary-passed", PassEnv: []string{"HF_TOKEN"}}, args: words,
+		env: map[string]string{"API_KEY": "canary-own", "MODEL": "serve"},
+	}
+	start, args := a.shownCommand(got, "run")
+	if want := []string{"--key", "***", "--name=x"}; start != "serve *** ***" || !slices.Equal(args, want) {
+		t.Errorf("shown %q %q, want %q", start, args, want)
+	}
+	if words[1] != "canary-own" || a.targetOf(got, "/w", "run").Start != "serve canary-own canary-passed" {
+		t.Error("the command itself was changed")
 	}
 }

@@ -23,7 +23,7 @@ const maxDepth = 32
 // is an [*Error] with a line from 1. What only a full run needs (a workload, a start command) is left to [File.Runnable], so
 // that a file may hold a policy alone.
 func Parse(name string, data []byte) (*File, error) {
-	body, err := tree(name, data)
+	_, body, err := tree(name, data)
 	if err != nil {
 		return nil, err
 	}
@@ -41,31 +41,31 @@ func Parse(name string, data []byte) (*File, error) {
 	return f, nil
 }
 
-// tree is the file's one document.
-func tree(name string, data []byte) (ast.Node, error) {
+// tree is the file's one document, and the tokens it was made of.
+func tree(name string, data []byte) (token.Tokens, ast.Node, error) {
 	start := source{name: name}
 	if len(data) > maxBytes {
-		return nil, start.fault("", fmt.Sprintf("the file has %d bytes", len(data)), fmt.Sprintf("at most %d are read", maxBytes))
+		return nil, nil, start.fault("", fmt.Sprintf("the file has %d bytes", len(data)), fmt.Sprintf("at most %d are read", maxBytes))
 	}
 	tokens := lexer.Tokenize(string(data))
 	if at, deep := tooDeep(tokens); deep {
-		return nil, &Error{name, at.line, at.column, fmt.Sprintf("more than %d brackets within each other", maxDepth), "the format needs four"}
+		return nil, nil, &Error{name, at.line, at.column, fmt.Sprintf("more than %d brackets within each other", maxDepth), "the format needs four"}
 	}
 	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
-		return nil, syntax(name, err)
+		return nil, nil, syntax(name, err)
 	}
 	if len(file.Docs) > 1 {
 		e := start.fault("", "the file has more than one document", "remove what follows the line ---")
 		if dashes := file.Docs[1].Start; dashes != nil && dashes.Position != nil {
 			e.Line, e.Column = max(1, dashes.Position.Line), max(1, dashes.Position.Column)
 		}
-		return nil, e
+		return nil, nil, e
 	}
 	if len(file.Docs) == 0 || file.Docs[0].Body == nil || file.Docs[0].Body.Type() == ast.NullType {
-		return nil, start.fault("", "the file is empty", "begin with: version: 1")
+		return nil, nil, start.fault("", "the file is empty", "begin with: version: 1")
 	}
-	return file.Docs[0].Body, nil
+	return tokens, file.Docs[0].Body, nil
 }
 
 // tooDeep finds the first bracket beyond [maxDepth].

@@ -126,14 +126,8 @@ func (f *File) residentRules() []rule {
 
 // chosenDevices refuses two words on which GPUs a server sees.
 func (f *File) chosenDevices(g GPUSets) rule {
-	named := func(env map[string]string) bool {
-		return env["CUDA_VISIBLE_DEVICES"]+env["ROCR_VISIBLE_DEVICES"] != ""
-	}
-	twice := named(f.Target.Env) || f.Arms.Base != nil && named(f.Arms.Base.Env) || f.Arms.Head != nil && named(f.Arms.Head.Env)
-	return rule{
-		"resident.gpus", g.Present() && twice, "CUDA_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES is set in target.env or arms too",
-		"leave it out there: it is set from these",
-	}
+	name, where := f.SetsGPUs()
+	return rule{"resident.gpus", g.Present() && name != "", name + " is set in " + where + " too", "leave it out there: it is set from these"}
 }
 
 // urlRules hold what running servers can be asked for.
